@@ -1,0 +1,67 @@
+"""From a wanted number of neighbours to theta, the one number that sets how sparse the graph is.
+
+For a single node with sorted distances z_1 <= z_2 <= ..., c_k = z_1 + ... + z_k, the graph step with alpha = 1 and
+beta = 1/2 gives exactly k neighbours if (Kalofolias and Perraudin 2019)
+
+    1 / sqrt(k z_{k+1}^2 - c_k z_{k+1})  <=  theta  <  1 / sqrt(k z_k^2 - c_k z_k).
+
+The nodes of a graph share their edges, so the formula is a start; a few solves, each warm, correct it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kinfolk.gram import Array
+from kinfolk.graph.learn import learn_graph
+
+REFINE_TASKS = 3000  # beyond this many tasks the formula stands
+
+
+def theta_for_neighbors(Z: Array, k: float, *, within: float = 0.05) -> float:
+    """theta such that tasks have about k neighbours on average in K(theta Z).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(7)
+    >>> from kinfolk.graph import squared_distances
+    >>> Z = squared_distances(rng.normal(size=(60, 4)))
+    >>> A = learn_graph(Z, alpha=1.0, beta=0.5, gamma=theta_for_neighbors(Z, 5)).value
+    >>> 4.75 <= A.nnz / 60 <= 5.25
+    True
+    """
+    T, scale = len(Z), float(Z.mean())
+    if T < 3 or scale == 0:
+        return 1.0
+    Z, k = Z / scale, min(k, T - 1)
+    theta = _formula(Z, max(1, min(round(k), T - 2)))
+    return (theta if T > REFINE_TASKS else _refine(Z, k, theta, within)) / scale
+
+
+def _formula(Z: Array, k: int) -> float:
+    """Geometric mean of the two bounds, each the median over nodes, for Z of mean 1."""
+    nearest = np.sort(np.partition(Z, k + 1, axis=1)[:, : k + 2], axis=1)[:, 1:]  # without the diagonal's zero
+    c_k = nearest[:, :k].sum(axis=1)
+    lower, upper = (
+        float(np.median(1 / np.sqrt(np.maximum(k * z**2 - c_k * z, 1e-12)))) for z in (nearest[:, k], nearest[:, k - 1])
+    )
+    return 1.1 * lower if k == 1 else float(np.sqrt(lower * upper))
+
+
+def _refine(Z: Array, k: float, theta: float, within: float, tries: int = 16) -> float:
+    """Bisection on log theta: the number of neighbours falls as theta grows."""
+    T = len(Z)
+    low, high, start = 0.0, np.inf, None
+    best, best_miss = theta, np.inf
+    for _ in range(tries):
+        solution = learn_graph(Z, alpha=1.0, beta=0.5, gamma=theta, start=start, tol=1e-6)
+        start = solution.dual
+        mean = solution.value.nnz / T
+        if abs(mean - k) < best_miss:
+            best, best_miss = theta, abs(mean - k)
+        if best_miss <= within * k:
+            break
+        low, high = (theta, high) if mean > k else (low, theta)
+        ratio = np.clip(mean / k, 0.25, 4.0)
+        theta = np.sqrt(low * high) if low > 0 and high < np.inf else theta * ratio**1.2
+    return float(best)

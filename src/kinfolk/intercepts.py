@@ -1,0 +1,88 @@
+"""Normal equations under each treatment of the intercept, and the way back to coefficients.
+
+    "free"      own and unpenalised: centred out per task, so d unknowns per task
+    "coupled"   a column of ones that takes part in the graph like any feature
+    "shrunk"    a column of ones, pulled towards the mean of all tasks' intercepts by its own penalty
+    None        no intercept: moments about zero
+
+A column of ones stands for the level at the average input of all rows, not at x = 0: two tasks then have
+similar intercepts when they predict similar values where the data are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.gram import Array, GramStats, is_shared
+
+INTERCEPTS = ("free", "coupled", "shrunk", None)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalEquations:
+    """The quadratic w'G_t w - 2 b_t'w + yy_t of every task, in the unknowns that the solvers see.
+
+    `has_ones` says whether the last unknown of each task is an intercept; `x0, y0` are the origin it refers to.
+    """
+
+    G: Array
+    b: Array
+    yy: Array
+    has_ones: bool
+    x0: Array
+    y0: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(T, d): tasks and unknowns per task."""
+        return self.b.shape
+
+    def penalised(self) -> NDArray[np.float64]:
+        """1 for every unknown that a ridge may shrink towards zero, 0 for an intercept."""
+        weight = np.ones(self.b.shape[1])
+        weight[self.b.shape[1] - self.has_ones :] = 0.0
+        return weight
+
+    def is_shared(self) -> bool:
+        """Whether all tasks have the same G."""
+        return is_shared(self.G)
+
+    def coefficients(self, V: Array) -> tuple[Array, Array]:
+        """Slopes (T, d) and intercepts (T,) in the units of the rows."""
+        W = V[:, : V.shape[1] - self.has_ones]
+        level = V[:, -1] if self.has_ones else 0.0
+        return np.ascontiguousarray(W), level + self.y0 - np.einsum("td,td->t", self.x0, W)
+
+
+def normal_equations(gram: GramStats, intercept: str | None) -> NormalEquations:
+    """The unknowns' normal equations for one of the treatments in `INTERCEPTS`.
+
+    Examples
+    --------
+    >>> gram = GramStats.from_rows([[1.0], [3.0]], [2.0, 6.0])
+    >>> normal_equations(gram, "free").G.ravel(), normal_equations(gram, None).G.ravel()
+    (array([2.]), array([10.]))
+    """
+    if intercept == "free":
+        return NormalEquations(gram.G, gram.b, gram.yy, False, gram.x_mean, gram.y_mean)
+    if intercept is None:
+        return _about(gram, np.zeros(gram.n_features), 0.0, ones=False)
+    total = max(gram.n.sum(), np.finfo(float).tiny)
+    return _about(gram, gram.n @ gram.x_mean / total, gram.n @ gram.y_mean / total, ones=True)
+
+
+def _about(gram: GramStats, x0: Array, y0: float, *, ones: bool) -> NormalEquations:
+    """Second moments about (x0, y0), bordered by a column of ones if asked."""
+    T, d = gram.b.shape
+    n, dx, dy = gram.n, gram.x_mean - x0, gram.y_mean - y0
+    if ones:
+        dx = np.column_stack([dx, np.ones(T)])
+    G = (n[:, None] * dx)[:, :, None] * dx[:, None, :]
+    b = (n * dy)[:, None] * dx
+    G[:, :d, :d] += gram.G
+    b[:, :d] += gram.b
+    origin = np.broadcast_to(x0, (T, d)), np.full(T, y0)
+    return NormalEquations(G, b, gram.yy + n * dy**2, ones, *origin)

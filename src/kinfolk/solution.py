@@ -1,0 +1,31 @@
+"""The one record that every inner solver returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What a solver found, and the evidence for it.
+
+    Attributes
+    ----------
+    value : the answer (an array or a sparse matrix)
+    n_iter : iterations used; 0 for a direct solve
+    residual : relative optimality residual or duality gap at `value`
+    converged : whether `residual` met the tolerance
+    method : the solver that ran, and how, in words: `auto` says here what it chose
+    dual : multipliers for a warm start, or None
+    """
+
+    value: Any
+    n_iter: int
+    residual: float
+    converged: bool
+    method: str = ""
+    dual: NDArray[np.float64] | None = None

@@ -1,0 +1,129 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from kinfolk.objective import task_loss, weights_residual
+from kinfolk.weights import solve_system, solve_weights, weight_system
+from kinfolk.weights.cg import PRECONDITIONERS, solve_cg
+from problems import clique_graph, gram, knn_graph, random_graph, ring_graph
+
+GAMMAS = (1e-3, 1.0, 1e3, 1e6)
+
+
+def plain_solution(stats, A, gamma, ridge, anchor=0.0):
+    """Kronecker form, as in docs/maths.md."""
+    T, d = stats.b.shape
+    B = (1 - anchor) * A.toarray() + anchor / (T - 1) * (1 - np.eye(T))
+    L = np.diag(B.sum(axis=1)) - B
+    M = 2 * gamma * np.kron(L, np.eye(d))
+    for t in range(T):
+        M[t * d : (t + 1) * d, t * d : (t + 1) * d] += stats.G[t] + ridge * np.eye(d)
+    return np.linalg.solve(M, stats.b.ravel()).reshape(T, d)
+
+
+@pytest.mark.parametrize("method", ["direct", "cg"])
+@pytest.mark.parametrize("anchor", [0.0, 0.3, 1.0])
+def test_every_method_solves_the_kronecker_system(method, anchor):
+    stats, A = gram(2, T=8), random_graph(8)
+    for gamma in (0.01, 1.0, 100.0):
+        W = solve_weights(stats, A, gamma, ridge=0.5, anchor=anchor, method=method).value
+        np.testing.assert_allclose(W, plain_solution(stats, A, gamma, 0.5, anchor), rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_direct_shared_and_cg_agree_on_a_shared_design(gamma):
+    rng = np.random.default_rng(4)
+    X, Y = rng.normal(size=(12, 5)), rng.normal(size=(12, 30))
+    stats = SimpleNamespace(G=np.broadcast_to(X.T @ X, (30, 5, 5)), b=Y.T @ X)
+    W = {
+        m: solve_weights(stats, random_graph(30), gamma, ridge=0.1, method=m).value for m in ("direct", "shared", "cg")
+    }
+    np.testing.assert_allclose(W["shared"], W["direct"], atol=1e-7)
+    np.testing.assert_allclose(W["cg"], W["direct"], atol=1e-7)
+
+
+@pytest.fixture(scope="module")
+def poor_tasks():
+    """2,000 tasks with 5 rows for 20 unknowns."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 5, 20)), rng.normal(size=(2000, 5))
+    return SimpleNamespace(G=X.transpose(0, 2, 1) @ X, b=np.einsum("tnd,tn->td", X, y))
+
+
+@pytest.mark.parametrize("graph", [knn_graph, ring_graph, clique_graph])
+@pytest.mark.parametrize("gamma", [1e-3, 1e-1, 10.0, 1e3, 1e6])
+def test_cg_needs_at_most_100_iterations_on_rank_deficient_tasks(poor_tasks, graph, gamma):
+    solution = solve_weights(poor_tasks, graph(2000), gamma, ridge=1.0)
+    assert solution.method.startswith("cg")
+    assert solution.converged and solution.residual < 1e-8
+    assert solution.n_iter <= 100
+
+
+@pytest.mark.parametrize("preconditioner", [p for p in PRECONDITIONERS if p != "auto"])
+def test_every_preconditioner_reaches_the_same_answer(preconditioner):
+    stats, A = gram(3, T=30), random_graph(30, density=0.1)
+    system = weight_system(stats.G, stats.b, A, 2.0, ridge=0.3, anchor=0.1)
+    np.testing.assert_allclose(
+        solve_cg(system, preconditioner=preconditioner).value, solve_system(system, method="direct").value, atol=1e-8
+    )
+
+
+def test_a_shrunk_unknown_is_coupled_by_the_uniform_part_alone():
+    stats, A = gram(5, T=7, d=3), random_graph(7)
+    scale, extra = np.array([1.0, 1.0, 0.0]), np.array([0.0, 0.0, 4.0])
+    system = weight_system(stats.G, stats.b, A, 1.0, ridge=0.2, scale=scale, extra_uniform=extra)
+    direct, cg = (solve_system(system, method=m).value for m in ("direct", "cg"))
+    np.testing.assert_allclose(cg, direct, atol=1e-8)
+    gradient = (
+        np.einsum("tij,tj->ti", stats.G + 0.2 * np.eye(3), direct)
+        + 2 * (np.diag(A.sum(axis=1)) - A.toarray()) @ direct * scale
+        + extra * (7 * direct - direct.sum(axis=0))
+        - stats.b
+    )
+    np.testing.assert_allclose(gradient, 0, atol=1e-9)
+
+
+def test_without_coupling_tasks_are_ridge_fits_of_their_own():
+    stats = gram(1)
+    W = solve_weights(stats, random_graph(6), 0.0, ridge=0.7).value
+    np.testing.assert_allclose(W, np.linalg.solve(stats.G + 0.7 * np.eye(4), stats.b[:, :, None])[:, :, 0], atol=1e-9)
+
+
+def test_endless_coupling_pools_every_component():
+    stats = gram(1, T=6)
+    A = sparse.csr_array(sparse.block_diag([np.ones((3, 3)) - np.eye(3)] * 2))
+    W = solve_weights(stats, A, 1e9, ridge=0.7).value
+    pooled = np.linalg.solve(stats.G[:3].sum(axis=0) + 3 * 0.7 * np.eye(4), stats.b[:3].sum(axis=0))
+    np.testing.assert_allclose(W[:3], np.tile(pooled, (3, 1)), atol=1e-5)
+
+
+def test_the_residual_is_the_gradient_of_the_objective():
+    stats, A = gram(2), random_graph(6)
+    W = np.random.default_rng(0).normal(size=stats.b.shape)
+
+    def value(V):
+        pull = sum(A[i, j] * ((V[i] - V[j]) ** 2).sum() for i in range(6) for j in range(6))
+        return task_loss(stats, V).sum() + 0.4 * (V**2).sum() + 1.5 * pull
+
+    step = 1e-6 * np.random.default_rng(1).normal(size=W.shape)
+    numeric = value(W + step) - value(W - step)
+    system = weight_system(stats.G, stats.b, A, 1.5, ridge=0.4)
+    analytic = 2 * np.vdot(2 * (system.apply(W) - stats.b), step)
+    assert numeric == pytest.approx(analytic, rel=1e-6)
+    solved = solve_weights(stats, A, 1.5, ridge=0.4).value
+    assert weights_residual(stats, solved, A, 1.5, ridge=0.4) < 1e-12 < weights_residual(stats, W, A, 1.5, ridge=0.4)
+
+
+def test_auto_tells_what_it_chose():
+    shared = SimpleNamespace(G=np.broadcast_to(np.eye(2), (5, 2, 2)), b=np.ones((5, 2)))
+    assert solve_weights(shared, random_graph(5), 1.0, ridge=0.1).method == "shared"
+    assert solve_weights(gram(), random_graph(6), 1.0, ridge=0.1).method == "direct"
+
+
+def test_unknown_methods_and_unshared_designs_are_refused():
+    with pytest.raises(ValueError, match="unknown weights method 'lu'"):
+        solve_weights(gram(), random_graph(6), 1.0, ridge=0.1, method="lu")
+    with pytest.raises(ValueError, match="same inputs"):
+        solve_weights(gram(), random_graph(6), 1.0, ridge=0.1, method="shared")
