@@ -51,7 +51,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     task: str | int | None = None
     features: Any = None
     unseen: str = "error"
-    cv: int = 5
+    cv: Any = 5
     random_state: Any = None
     features_: Any
     needs_two_rows = True  # own intercepts leave nothing of a one-row task
@@ -108,7 +108,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             names = (str(self.task), *names)
         width = gram.n_features + (self.task is not None)
         task = self.task if names is not None or self.task is None else 0
-        schema = Schema(task, names, width, gram.labels, wide=self.task is None)
+        columns = np.arange(gram.n_tasks)
+        schema = Schema(task, names, width, gram.labels, wide=self.task is None, columns=columns)
         self.features_ = None
         self._set_schema(schema, single=False)
         self._fit_statistics(gram, folds)
@@ -121,7 +122,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         features = self._transform(table)
         if labels is None:
             wide = features @ self.coef_.T + self.intercept_
-            return wide[:, 0] if self._single else wide[:, self._columns]
+            return wide[:, 0] if self._single else wide[:, self._schema.columns]
         return self._predict_rows(features, task_codes(labels, self.tasks_, self.unseen))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -163,7 +164,6 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     def _fit_statistics(self, gram: GramStats, folds: Folds | None) -> None:
         """Fit the tasks that have rows; the others get the population model."""
         self.tasks_ = gram.labels
-        self._columns = np.arange(gram.n_tasks)
         seen = gram.n > 0
         if not seen.any():
             raise ValueError("no task has a row with positive weight")

@@ -70,6 +70,8 @@ def draw(graph: TaskGraph, path: Path) -> Path:
     ax.set_title("Tasks that are kin: width is strength, colour is group, ringed are outliers", fontsize=10)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}")
-    ax.figure.savefig(partial, dpi=150, format=path.suffix[1:])
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    figure.savefig(partial, dpi=150, format=path.suffix[1:])
     partial.replace(path)
     return path

@@ -140,9 +140,9 @@ def cv_error(errors: Array, total: GramStats, scoring: str) -> Array:
 
 
 def folds_of_rows(
-    rows: Rows, X: Array, gram: GramStats, *, cv: int, groups: Any = None, random_state: Any = None
+    rows: Rows, X: Array, gram: GramStats, *, cv: Any, groups: Any = None, random_state: Any = None
 ) -> Folds:
-    """Statistics of `cv` folds of checked rows with the features X, whose statistics are `gram`."""
+    """Statistics of folds (see `fold_of_rows`) of checked rows with the features X, whose statistics are `gram`."""
     fold = fold_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=random_state)
     labels, names = gram.labels, gram.feature_names
     if rows.codes is None:
@@ -156,14 +156,18 @@ def folds_of_rows(
 
 
 def fold_of_rows(
-    rows: Rows, X: Array, gram: GramStats, *, cv: int, groups: Any = None, random_state: Any = None
+    rows: Rows, X: Array, gram: GramStats, *, cv: Any, groups: Any = None, random_state: Any = None
 ) -> NDArray[np.intp]:
     """The fold of every row: spread within tasks; whole `groups`; common to all tasks where they share their inputs.
 
     Tasks with the same inputs need common folds: with folds of their own, the errors of one task at an input would
     be seen in training through the others, and cross-validation would claim gains that a test reverses.
+    `cv` is the number of folds, or (train, test) pairs of row positions that share out all rows, taken as they are.
     """
-    _check_cv(cv)
+    if not isinstance(cv, (int, np.integer)):
+        return _given_folds(cv, len(X))
+    if cv < 2:
+        raise ValueError(f"cv={cv} must be at least 2 folds")
     groups = _read_groups(groups, len(X))
     if rows.codes is None:
         return assign_folds(np.zeros(len(X), np.intp), cv, groups=groups, random_state=random_state)
@@ -200,9 +204,24 @@ def _joined(one: NDArray[np.intp], two: NDArray[np.intp]) -> NDArray[np.intp]:
     return sparse.csgraph.connected_components(links, directed=False)[1][one]
 
 
-def _check_cv(cv: Any) -> None:
-    if isinstance(cv, bool) or not isinstance(cv, (int, np.integer)) or cv < 2:
-        raise ValueError(f"cv={cv!r} must be a whole number of folds, at least 2")
+def _given_folds(cv: Any, n: int) -> NDArray[np.intp]:
+    """The fold of every row from (train, test) pairs of row positions, as scikit-learn's splitters give them."""
+    fold = np.full(n, -1)
+    try:
+        pairs = [(np.asarray(train), np.asarray(test)) for train, test in cv]
+    except TypeError:
+        raise ValueError(
+            f"cv={cv!r} must be a whole number of folds, or (train, test) pairs of row positions"
+        ) from None
+    for f, (train, test) in enumerate(pairs):
+        if (fold[test] >= 0).any() or len(train) + len(test) != n:
+            raise ValueError(
+                f"cv: pair {f} overlaps an earlier test part, or leaves rows out: folds must share out all rows"
+            )
+        fold[test] = f
+    if (fold < 0).any():
+        raise ValueError(f"cv: row {np.argmin(fold)} is in no test part: folds must share out all rows")
+    return fold
 
 
 def _read_groups(groups: Any, n: int) -> NDArray[np.intp] | None:
@@ -214,7 +233,8 @@ def _read_groups(groups: Any, n: int) -> NDArray[np.intp] | None:
     return np.unique(groups, return_inverse=True)[1].reshape(-1)
 
 
-def _generator(random_state: Any) -> np.random.Generator:
+def generator(random_state: Any) -> np.random.Generator:
+    """A generator from whatever scikit-learn or NumPy users pass as `random_state`."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
@@ -222,7 +242,7 @@ def _generator(random_state: Any) -> np.random.Generator:
 
 def assign_folds(
     codes: NDArray[np.intp],
-    k: int,
+    k: int | np.integer[Any],
     *,
     groups: NDArray[Any] | None = None,
     random_state: Any = None,
@@ -231,7 +251,7 @@ def assign_folds(
 
     With `groups` (sittings, days; or the row of a shared design) whole groups go to one fold, in all tasks alike.
     """
-    rng = _generator(random_state)
+    rng = generator(random_state)
     if groups is not None:
         values, group = np.unique(groups, return_inverse=True)
         if len(values) < k:
@@ -240,7 +260,7 @@ def assign_folds(
     return _spread(codes, k, rng)
 
 
-def _spread(codes: NDArray[np.intp], k: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def _spread(codes: NDArray[np.intp], k: int | np.integer[Any], rng: np.random.Generator) -> NDArray[np.intp]:
     """Shuffle within tasks and deal the rows out in turn; every task starts at another fold."""
     order = np.lexsort((rng.random(len(codes)), codes))
     counts = np.bincount(codes)

@@ -10,8 +10,8 @@ from scipy import sparse
 
 from kinfolk.alternate import Alternation, alternate
 from kinfolk.base import Fit, MultiTaskRegressor, warn_of_constant_features
-from kinfolk.gram import Array, GramStats
-from kinfolk.graph import learn_graph, squared_distances, theta_for_neighbors
+from kinfolk.gram import TINY, Array, GramStats
+from kinfolk.graph import DENSE_TASKS, graph_of_weights, nearest, squared_distances, theta_of_weights
 from kinfolk.intercepts import INTERCEPTS, NormalEquations, normal_equations
 from kinfolk.objective import duality_gap, graph_residual, objective_terms, weights_residual
 from kinfolk.progress import Callback
@@ -19,6 +19,7 @@ from kinfolk.solution import Solution
 from kinfolk.structures import TaskGraph
 from kinfolk.weights import solve_weights
 
+ROUNDS, ROUNDS_MANY = 200, 3
 LEAST_STRENGTH = 1e-9  # strength=0 still learns a graph, from weights that do not feel it
 
 
@@ -45,7 +46,8 @@ class GAMTL(MultiTaskRegressor):
     features : a transformer for the non-task columns, e.g. StandardScaler()
     weights_solver : "auto", "direct", "shared" or "cg"
     graph_solver : "auto", "newton" or "primal_dual"
-    tol, max_iter : stop when the objective changes by less than `tol`, relative; rounds at most
+    tol, max_iter : stop when a round lowers the objective by less than `tol`, relative, or after `max_iter` rounds; by
+        default 200, and 3 for more than 2,500 tasks, where the first rounds give nearly all that there is to gain
     unseen : "error" or "mean": what predict does with tasks that fit has not seen
     random_state : unused here; the method is deterministic
     callback : called with a `Progress` after every round
@@ -84,7 +86,7 @@ class GAMTL(MultiTaskRegressor):
         weights_solver: str = "auto",
         graph_solver: str = "auto",
         tol: float = 1e-6,
-        max_iter: int = 200,
+        max_iter: int | None = None,
         unseen: str = "error",
         random_state: Any = None,
         callback: Callback | None = None,
@@ -123,15 +125,18 @@ class GAMTL(MultiTaskRegressor):
             problem.weight_step,
             problem.graph_step,
             problem.objective,
-            problem.gap,
             problem.start(),
             tol=self.tol,
-            max_iter=self.max_iter,
+            max_iter=self._rounds(gram.n_tasks),
+            quiet=self.max_iter is None and gram.n_tasks > DENSE_TASKS,
             callback=self.callback,
         )
         W, c = equations.coefficients(result.weights.value)
         graph = TaskGraph(result.graph.value, gram.labels, remoteness(result.weights.value))
         return Fit(W, graph, c, self._attributes(problem, result))
+
+    def _rounds(self, n_tasks: int) -> int:
+        return self.max_iter or (ROUNDS if n_tasks <= DENSE_TASKS else ROUNDS_MANY)
 
     def _problem(self, equations: NormalEquations) -> _Problem:
         ridge = self.ridge * equations.penalised()
@@ -218,8 +223,8 @@ class _Problem:
         )
 
     def graph_step(self, W: Array, dual: Array | None) -> Solution:
-        return learn_graph(
-            squared_distances(W),
+        return graph_of_weights(
+            W,
             alpha=self.alpha,
             beta=self.beta,
             gamma=self.pull,
@@ -244,20 +249,18 @@ class _Problem:
             anchor=self.anchor,
         ).total
 
-    def gap(self, W: Array, A: sparse.csr_array) -> float:
-        """How far A is from the best graph for W."""
-        return duality_gap(A, squared_distances(W), alpha=self.alpha, beta=self.beta, gamma=self.pull)
-
     def optimality(self, result: Alternation) -> dict[str, float]:
-        """The certificates of both steps at the end."""
+        """The certificates of both steps at the end; those of the graph over all pairs, so not for very many tasks."""
         W, A = result.weights.value, result.graph.value
-        letters = {"alpha": self.alpha, "beta": self.beta, "gamma": self.pull}
+        alpha, beta, gamma = self.alpha, self.beta, self.pull
+        Z = squared_distances(W) if len(W) <= DENSE_TASKS else None
         return {
             "weights_residual": weights_residual(
                 self.equations, W, A, self.gamma, ridge=self.ridge, anchor=self.anchor
             ),
-            "graph_residual": graph_residual(A, squared_distances(W), **letters),
-            "duality_gap": self.gap(W, A),
+            "graph_residual": np.nan if Z is None else graph_residual(A, Z, alpha=alpha, beta=beta, gamma=gamma),
+            "duality_gap": result.gap if Z is None else duality_gap(A, Z, alpha=alpha, beta=beta, gamma=gamma),
+            "certified": result.graph.certified,
         }
 
 
@@ -266,7 +269,7 @@ def independent(equations: NormalEquations, ridge: Array, floor: float = 0.01) -
     d = equations.shape[1]
     typical = np.trace(equations.G, axis1=1, axis2=2).mean() / d
     penalty = np.maximum(ridge, floor * typical)
-    penalty = np.maximum(penalty, np.finfo(float).tiny)
+    penalty = np.maximum(penalty, TINY)
     H = equations.G + np.diag(penalty)
     return np.linalg.solve(H, equations.b[:, :, None])[:, :, 0]
 
@@ -286,9 +289,9 @@ def calibrated(
     independent fits, then twice more for the graph that follows from it, whose degrees are larger.
     """
     W0 = independent(equations, ridge)
-    theta = theta_for_neighbors(squared_distances(W0), neighbors)
+    theta = theta_of_weights(W0, neighbors)
     own = np.trace(equations.G, axis1=1, axis2=2).mean() / equations.shape[1]
-    target = max(strength, LEAST_STRENGTH) * max(own, np.finfo(float).tiny)
+    target = max(strength, LEAST_STRENGTH) * max(own, TINY)
 
     def problem(gamma: float) -> _Problem:
         along = max(gamma * (1 - anchor), 1e-300)
@@ -296,13 +299,12 @@ def calibrated(
 
     gamma = target
     W = W0
-    for _ in range(3 if len(W0) > 1 else 0):
+    for _ in range(0 if len(W0) == 1 else 3 if len(W0) <= DENSE_TASKS else 1):
         step = problem(gamma)
         graph = step.graph_step(W, None)
         degree = (1 - anchor) * graph.value.sum() / len(W0) + anchor
         gamma = target / (2 * degree)
-        step = problem(gamma)
-        W = step.weight_step(graph.value, W0).value
+        W = problem(gamma).weight_step(graph.value, W0).value
     return problem(gamma)
 
 
@@ -310,7 +312,5 @@ def remoteness(W: Array) -> Array | None:
     """Squared distance of every task to its nearest, over the median of these."""
     if len(W) < 3:
         return None
-    Z = squared_distances(W)
-    np.fill_diagonal(Z, np.inf)
-    nearest = Z.min(axis=1)
-    return nearest / max(np.median(nearest), np.finfo(float).tiny)
+    least = nearest(W, 1).distance[:, 0]
+    return least / max(float(np.median(least)), TINY)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +266,7 @@ def _moments(block: Array, w: Array | None) -> tuple[Array, Array, Array]:
 
 def _centred(X: Array, w: Array) -> tuple[Array, Array]:
     """Weighted means of the columns, and the centred columns times the root of the weights."""
-    n = max(w.sum(), np.finfo(float).tiny)
+    n = max(w.sum(), TINY)
     mean = w @ X / n
     rest = w @ (X - mean) / n
     return mean + rest, (X - mean - rest) * np.sqrt(w)[:, None]

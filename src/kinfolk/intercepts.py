@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.gram import Array, GramStats, is_shared
+from kinfolk.gram import TINY, Array, GramStats, is_shared
 
 INTERCEPTS = ("free", "coupled", "shrunk", None)
 
@@ -70,7 +70,7 @@ def normal_equations(gram: GramStats, intercept: str | None) -> NormalEquations:
         return NormalEquations(gram.G, gram.b, gram.yy, False, gram.x_mean, gram.y_mean)
     if intercept is None:
         return _about(gram, np.zeros(gram.n_features), 0.0, ones=False)
-    total = max(gram.n.sum(), np.finfo(float).tiny)
+    total = max(gram.n.sum(), TINY)
     return _about(gram, gram.n @ gram.x_mean / total, gram.n @ gram.y_mean / total, ones=True)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from kinfolk.gram import Array
+from kinfolk.gram import TINY, Array
 from kinfolk.weights.system import weight_system
 
 
@@ -107,7 +107,7 @@ def graph_residual(A: sparse.csr_array, Z: Array, *, alpha: float, beta: float, 
     lam = alpha / dense.sum(axis=1)
     fixed_point = np.maximum(lam[:, None] + lam[None, :] - 2 * gamma * Z, 0.0) / (4 * beta)
     np.fill_diagonal(fixed_point, 0.0)
-    return float(np.abs(dense - fixed_point).max() / max(dense.max(), np.finfo(float).tiny))
+    return float(np.abs(dense - fixed_point).max() / max(dense.max(), TINY))
 
 
 def duality_gap(

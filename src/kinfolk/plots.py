@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from kinfolk.gram import Array
+from kinfolk.gram import TINY, Array
 from kinfolk.structures import TaskGraph
 
 if TYPE_CHECKING:
@@ -39,9 +39,10 @@ def plot_graph(
     _draw_edges(ax, graph, xy)
     colours = [OUTLIER if g < 0 else PALETTE[g % len(PALETTE)] for g in groups]
     size = float(np.clip(12_000 / max(len(xy), 1), 20, 420))
-    ax.scatter(*xy.T, s=size, c=colours, edgecolors="white", linewidths=1.0, zorder=3)
+    x, y = xy.T
+    ax.scatter(x, y, s=size, c=colours, edgecolors="white", linewidths=1.0, zorder=3)
     alone = groups < 0
-    ax.scatter(*xy[alone].T, s=2.6 * size, facecolors="none", edgecolors=OUTLIER, linestyles="--", zorder=2)
+    ax.scatter(x[alone], y[alone], s=2.6 * size, facecolors="none", edgecolors=OUTLIER, linestyles="--", zorder=2)
     if labels if labels is not None else len(xy) <= 60:
         for (x, y), label in zip(xy, graph.labels.tolist(), strict=True):
             ax.annotate(
@@ -59,7 +60,7 @@ def layout(graph: TaskGraph, *, random_state: int = 0, rounds: int = 300) -> Arr
     groups = graph.groups()
     rng = np.random.default_rng(random_state)
     xy = _start(groups, rng)
-    A = graph.adjacency / max(graph.adjacency.max(), np.finfo(float).tiny) if graph.adjacency.nnz else graph.adjacency
+    A = graph.adjacency / max(graph.adjacency.max(), TINY) if graph.adjacency.nnz else graph.adjacency
     pull = np.sqrt(A.toarray())
     k = 1.6 / np.sqrt(max(T, 1))
     for step in np.linspace(0.1, 0.001, rounds):

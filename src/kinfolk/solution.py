@@ -21,6 +21,7 @@ class Solution:
     converged : whether `residual` met the tolerance
     method : the solver that ran, and how, in words: `auto` says here what it chose
     dual : multipliers for a warm start, or None
+    certified : share of tasks for which optimality is proven over all pairs, not only over those tried
     """
 
     value: Any
@@ -29,3 +30,4 @@ class Solution:
     converged: bool
     method: str = ""
     dual: NDArray[np.float64] | None = None
+    certified: float = 1.0

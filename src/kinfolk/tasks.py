@@ -18,7 +18,8 @@ from kinfolk.tables import Table, read_table
 class Schema:
     """What fit learned about the table, for predict to hold new tables against.
 
-    `task` is the column of task labels by name or position, or None for wide targets and for a single task.
+    `task` is the column of task labels by name or position, or None for wide targets and for a single task. `labels`
+    are sorted; `columns` says which of them each column of a wide target was.
     """
 
     task: str | int | None
@@ -26,6 +27,7 @@ class Schema:
     width: int
     labels: NDArray[Any]
     wide: bool
+    columns: NDArray[np.intp] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,7 @@ def read_rows(X: Any, y: Any, *, task: str | int | None, sample_weight: Any = No
         codes = None if y.ndim == 2 else np.zeros(len(y), np.intp)
         features, order = table, np.argsort(labels, kind="stable")
         labels, y = labels[order], y[:, order] if y.ndim == 2 else y
+        columns = np.argsort(order)
     else:
         if y.ndim == 2 and y.shape[1] != 1:
             raise ValueError(
@@ -78,9 +81,10 @@ def read_rows(X: Any, y: Any, *, task: str | int | None, sample_weight: Any = No
         y = y.ravel()
         features, column = table.split(task)
         labels, codes = np.unique(_labels(column, task), return_inverse=True)
+        columns = None
     weight = _read_weight(sample_weight, len(y))
     _check_targets(y, codes, labels, named=task is not None)
-    schema = Schema(task, table.names, table.width, labels, wide=y.ndim == 2)
+    schema = Schema(task, table.names, table.width, labels, wide=y.ndim == 2, columns=columns)
     return Rows(features, y, codes, weight, schema)
 
 

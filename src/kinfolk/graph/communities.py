@@ -20,8 +20,9 @@ def modularity(A: sparse.csr_array, group: NDArray[np.intp]) -> float:
     if total == 0:
         return 0.0
     degree = np.asarray(A.sum(axis=1)).ravel()
-    rows, columns = A.nonzero()
-    inside = A.data[group[rows] == group[columns]].sum()
+    links = A.tocoo()
+    rows, columns = links.coords
+    inside = links.data[group[rows] == group[columns]].sum()
     by_group = np.bincount(group, degree)
     return float(inside / total - (by_group**2).sum() / total**2)
 

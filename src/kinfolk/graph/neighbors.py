@@ -13,9 +13,19 @@ from __future__ import annotations
 import numpy as np
 
 from kinfolk.gram import Array
+from kinfolk.graph.candidates import DENSE_TASKS, nearest
+from kinfolk.graph.edges import squared_distances
 from kinfolk.graph.learn import learn_graph
 
-REFINE_TASKS = 3000  # beyond this many tasks the formula stands
+
+def theta_of_weights(W: Array, k: float) -> float:
+    """theta for about k neighbours among tasks with coefficients W; for many tasks the formula stands alone."""
+    if len(W) <= DENSE_TASKS:
+        return theta_for_neighbors(squared_distances(W), k)
+    k = max(1, round(k))
+    distance = nearest(W, k + 1).distance
+    scale = float(distance.mean())
+    return _formula(distance / scale, k) / scale if scale > 0 else 1.0
 
 
 def theta_for_neighbors(Z: Array, k: float, *, within: float = 0.05) -> float:
@@ -34,16 +44,16 @@ def theta_for_neighbors(Z: Array, k: float, *, within: float = 0.05) -> float:
     if T < 3 or scale == 0:
         return 1.0
     Z, k = Z / scale, min(k, T - 1)
-    theta = _formula(Z, max(1, min(round(k), T - 2)))
-    return (theta if T > REFINE_TASKS else _refine(Z, k, theta, within)) / scale
+    whole = max(1, min(round(k), T - 2))
+    closest = np.sort(np.partition(Z, whole + 1, axis=1)[:, : whole + 2], axis=1)[:, 1:]  # without the diagonal's zero
+    return _refine(Z, k, _formula(closest, whole), within) / scale
 
 
-def _formula(Z: Array, k: int) -> float:
-    """Geometric mean of the two bounds, each the median over nodes, for Z of mean 1."""
-    nearest = np.sort(np.partition(Z, k + 1, axis=1)[:, : k + 2], axis=1)[:, 1:]  # without the diagonal's zero
-    c_k = nearest[:, :k].sum(axis=1)
+def _formula(closest: Array, k: int) -> float:
+    """Geometric mean of the two bounds, each the median over nodes, from their k + 1 least distances of scale 1."""
+    c_k = closest[:, :k].sum(axis=1)
     lower, upper = (
-        float(np.median(1 / np.sqrt(np.maximum(k * z**2 - c_k * z, 1e-12)))) for z in (nearest[:, k], nearest[:, k - 1])
+        float(np.median(1 / np.sqrt(np.maximum(k * z**2 - c_k * z, 1e-12)))) for z in (closest[:, k], closest[:, k - 1])
     )
     return 1.1 * lower if k == 1 else float(np.sqrt(lower * upper))
 

@@ -6,8 +6,8 @@ Scaled so that alpha = 1 and beta = 1/2 (docs/maths.md, "Two numbers, not three"
 
     max over lam > 0       sum_i log lam_i - (1/4) sum_e [lam_i + lam_j - c_e]_+^2  + T
 
-with a_e = [lam_i + lam_j - c_e]_+ / 2 and degree_i = 1 / lam_i. The Hessian is diag(1/lam^2) plus half the
-signless Laplacian of the active edges: positive definite, and as sparse as the answer. At any lam the duality gap of a(lam) is
+with a_e = [lam_i + lam_j - c_e]_+ / 2 and degree_i = 1 / lam_i. The Hessian is diag(1/lam^2) plus half the signless
+Laplacian of the active edges: positive definite, and as sparse as the answer. At any lam the gap of a(lam) is
 
     sum_i (u_i - 1 - log u_i),   u_i = lam_i degree_i,
 

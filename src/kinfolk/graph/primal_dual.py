@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinfolk.gram import Array
+from kinfolk.gram import TINY, Array
 from kinfolk.graph.edges import EdgeList
 from kinfolk.solution import Solution
 
@@ -49,4 +49,4 @@ def primal_dual(
 
 
 def _ratio(change: Array, x: Array) -> float:
-    return float(np.linalg.norm(change) / max(np.linalg.norm(x), np.finfo(float).tiny))
+    return float(np.linalg.norm(change)) / max(float(np.linalg.norm(x)), TINY)

@@ -17,7 +17,7 @@ from kinfolk.weights.system import WeightSystem, weight_system
 __all__ = ["METHODS", "WeightSystem", "solve_system", "solve_weights", "weight_system"]
 
 METHODS = ("auto", "direct", "shared", "cg")
-DIRECT_UNKNOWNS = 1500  # dT below which one dense Cholesky is fastest
+DIRECT_UNKNOWNS = 300  # dT below which one dense Cholesky is faster than conjugate gradients
 SHARED_TASKS = 2000  # the eigenvalues of L cost T^3
 
 

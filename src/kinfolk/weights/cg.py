@@ -18,7 +18,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
-from kinfolk.gram import Array
+from kinfolk.gram import TINY, Array
 from kinfolk.krylov import Operator, conjugate_gradients
 from kinfolk.solution import Solution
 from kinfolk.weights.system import WeightSystem
@@ -57,7 +57,7 @@ def solve_cg(
 
 def choose_preconditioner(system: WeightSystem) -> str:
     """Blocks when data dominate, blocks and Laplacian together when the coupling does."""
-    ratio = np.median(system.pull) / max(np.median(system.own), np.finfo(float).tiny)
+    ratio = float(np.median(system.pull)) / max(float(np.median(system.own)), TINY)
     return "sum" if ratio > STRONG and len(system.b) <= SPLU_TASKS else "blocks"
 
 

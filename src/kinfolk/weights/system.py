@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from kinfolk.gram import Array, is_shared
+from kinfolk.gram import TINY, Array, is_shared
 from kinfolk.graph.edges import laplacian
 
 
@@ -48,7 +48,7 @@ class WeightSystem:
 
     def residual(self, V: Array) -> float:
         """||b - matrix V|| / ||b||."""
-        return float(np.linalg.norm(self.b - self.apply(V)) / max(np.linalg.norm(self.b), np.finfo(float).tiny))
+        return float(np.linalg.norm(self.b - self.apply(V))) / max(float(np.linalg.norm(self.b)), TINY)
 
     @cached_property
     def shared(self) -> bool:

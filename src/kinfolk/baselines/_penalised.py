@@ -1,0 +1,59 @@
+"""What the methods with one penalty share: a number, or the number of least cross-validated error."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from kinfolk.base import Fit, MultiTaskRegressor
+from kinfolk.baselines._ridge import Choice, Model, choose_penalty
+from kinfolk.folds import Folds
+from kinfolk.gram import Array, GramStats
+
+
+class _Penalised(MultiTaskRegressor):
+    """A method is `_prepare(gram) -> model`, where model(penalty) are its coefficients and intercepts.
+
+    `_residual(gram, W, penalty)` is the gradient of its objective relative to the gradient at zero.
+    """
+
+    penalty: float | str
+    scoring: str = "pooled"
+    default_grid: ClassVar[dict[str, tuple[float, ...]]] = {"penalty": (1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4)}
+
+    def _prepare(self, gram: GramStats) -> Model:
+        raise NotImplementedError
+
+    def _residual(self, gram: GramStats, W: Array, penalty: float) -> float:
+        raise NotImplementedError
+
+    def _wants_folds(self) -> bool:
+        return isinstance(self.penalty, str) and self.penalty == "cv"
+
+    def _fit_gram(self, gram: GramStats) -> Fit:
+        if isinstance(self.penalty, str):
+            raise ValueError(f'penalty={self.penalty!r} must be a number or "cv"')
+        check_at_least_zero("penalty", self.penalty)
+        return self._at(gram, float(self.penalty), {})
+
+    def _fit_folds(self, folds: Folds) -> Fit:
+        choice: Choice = choose_penalty(self._prepare, folds, self.scoring)
+        path = {"penalties_": choice.penalties, "cv_errors_": choice.errors}
+        return self._at(folds.total, choice.best, path)
+
+    def _at(self, gram: GramStats, penalty: float, attributes: dict[str, Any]) -> Fit:
+        W, c = self._prepare(gram)(penalty)
+        residual = {"residual": self._residual(gram, W, penalty)}
+        return Fit(W, intercept=c, attributes={"penalty_": penalty, "optimality_": residual, **attributes})
+
+
+def check_at_least_zero(name: str, value: Any) -> None:
+    """Penalties are finite and not negative."""
+    if isinstance(value, bool) or not np.isfinite(value) or value < 0:
+        raise ValueError(f"{name}={value} must be at least 0 and finite")
+
+
+def relative(gradient: Array, b: Array) -> float:
+    """||gradient|| / ||b||, the gradient of a quadratic relative to that at zero."""
+    return float(np.linalg.norm(gradient) / max(np.linalg.norm(b), np.finfo(float).tiny))

@@ -1,0 +1,100 @@
+"""The mixed model as an estimator; its likelihood is tested in test_random_effects."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import check_estimator
+
+from kinfolk.baselines import RandomSlopes
+
+
+@pytest.fixture
+def table():
+    """Twelve tasks of unequal size; slopes vary in the first feature only."""
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(12), np.arange(5, 29, 2))
+    X = rng.normal(size=(len(task), 3))
+    slope = np.array([1.0, 2.0, 0.0]) + rng.normal(size=(12, 3)) * [1.0, 0.0, 0.0]
+    y = (X * slope[task]).sum(axis=1) + rng.normal(size=12)[task] + 0.5 * rng.normal(size=len(task))
+    return np.column_stack([task, X]), y
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+def test_coefficients_minimise_the_penalised_squares_of_the_docstring(table, covariance):
+    X, y = table
+    model = RandomSlopes(task=0, covariance=covariance, intercept="free").fit(X, y)
+    Z = X[:, 1:]
+    for t in range(12):
+        rows = X[:, 0] == t
+        Zc, yc = Z[rows] - Z[rows].mean(axis=0), y[rows] - y[rows].mean()
+        # Multiplied by Sigma, the optimality condition also holds for zero variances.
+        pull = model.sigma2_ * (model.coef_[t] - model.population_coef_)
+        np.testing.assert_allclose(model.covariance_ @ Zc.T @ (yc - Zc @ model.coef_[t]), pull, atol=1e-9)
+
+
+def test_fitted_attributes_say_what_varies(table):
+    model = RandomSlopes(task=0).fit(*table)
+    assert model.relevance_[0] > 5 * model.relevance_[1:].max()
+    assert model.structure_ is None
+    assert model.converged_
+    assert model.optimality_["gradient"] <= model.tol
+    assert np.diff(model.objective_history_).max() <= 1e-9
+    assert model.n_iter_ == len(model.objective_history_)
+    np.testing.assert_allclose(model.sigma2_, 0.25, rtol=0.3)
+
+
+def test_unseen_tasks_are_predicted_by_the_fixed_effects(table):
+    X, y = table
+    model = RandomSlopes(task=0, unseen="mean").fit(X, y)
+    new = X[:3].copy()
+    new[:, 0] = 99
+    expected = new[:, 1:] @ model.population_coef_ + model.population_intercept_
+    np.testing.assert_allclose(model.predict(new), expected)
+
+
+def test_a_task_without_targets_gets_the_fixed_effects(table):
+    X, y = table
+    y = np.where(X[:, 0] == 3, np.nan, y)
+    model = RandomSlopes(task=0).fit(X, y)
+    np.testing.assert_array_equal(model.coef_[3], model.population_coef_)
+    assert model.intercept_[3] == model.population_intercept_
+
+
+def test_unseen_tasks_are_an_error_by_default(table):
+    X, y = table
+    model = RandomSlopes(task=0).fit(X, y)
+    X[0, 0] = 99
+    with pytest.raises(ValueError, match=r"predict got task 99, not seen in fit \(12 tasks: 0, \.\.\.\)"):
+        model.predict(X)
+
+
+def test_tasks_of_one_row_need_random_intercepts(table):
+    X, y = table
+    one = np.vstack([X, [[50, 1.0, 1.0, 1.0]]]), np.append(y, 3.0)
+    assert np.isfinite(RandomSlopes(task=0).fit(*one).coef_).all()
+    with pytest.raises(ValueError, match="task 50 has 1 row"):
+        RandomSlopes(task=0, intercept="free").fit(*one)
+
+
+def test_relabelling_tasks_permutes_and_row_order_is_irrelevant(table):
+    X, y = table
+    model = RandomSlopes(task=0).fit(X, y)
+    order = np.random.default_rng(1).permutation(len(y))
+    other = X[order].copy()
+    other[:, 0] = 11 - other[:, 0]
+    mirrored = RandomSlopes(task=0).fit(other, y[order])
+    np.testing.assert_allclose(mirrored.coef_[::-1], model.coef_, atol=1e-4)
+
+
+def test_wrong_choices_are_named(table):
+    with pytest.raises(ValueError, match="covariance='spherical': choose one of 'diagonal', 'full'"):
+        RandomSlopes(task=0, covariance="spherical").fit(*table)
+
+
+def test_too_few_steps_warn_with_remedies(table):
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        RandomSlopes(task=0, max_iter=3).fit(*table)
+
+
+def test_scikit_learn_checks():
+    check_estimator(RandomSlopes(), on_skip=None)

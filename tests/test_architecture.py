@@ -1,0 +1,91 @@
+"""The package holds to its own design: one direction of imports, few dependencies, honest names."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import kinfolk
+
+SOURCE = Path(kinfolk.__file__).parent
+ORDER = [
+    "_version solution progress",
+    "gram",
+    "krylov tables intercepts graphical_lasso",
+    "graph.edges graph.communities",
+    "tasks graph.interior structures weights.system",
+    "graph.newton graph.primal_dual weights.direct weights.shared weights.cg objective",
+    "graph.learn weights folds trees",
+    "graph.candidates",
+    "graph.neighbors",
+    "graph",
+    "alternate _mixed_model",
+    "random_effects features",
+    "base",
+    "gamtl tuning",
+    "baselines",
+    "plots datasets",
+    "demo",
+    "cli",
+]
+RANK = {name: rank for rank, names in enumerate(ORDER) for name in names.split()}
+
+
+def module_name(path):
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+
+
+def rank(name):
+    """Rank of a module, or of the package it belongs to."""
+    parts = name.split(".")
+    known = [".".join(parts[: k + 1]) for k in range(len(parts)) if ".".join(parts[: k + 1]) in RANK]
+    return RANK[known[-1]]
+
+
+def imports(path):
+    """Modules of the package that a file imports at its top level."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("kinfolk."):
+            yield node.module.removeprefix("kinfolk.")
+
+
+FILES = [p for p in sorted(SOURCE.rglob("*.py")) if p.name != "__init__.py" or p.parent.name == "weights"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=module_name)
+def test_imports_point_one_way(path):
+    name = module_name(path)
+    package = name.split(".")[0]
+    outside = [m for m in imports(path) if m.split(".")[0] != package or m in RANK]
+    wrong = [m for m in outside if rank(m) > rank(name) or (rank(m) == rank(name) and m.split(".")[0] != package)]
+    assert not wrong
+
+
+OPTIONAL = {"pandas", "polars", "pyarrow", "matplotlib", "networkx", "dask", "pyamg", "tqdm", "lightgbm", "statsmodels"}
+
+
+def run(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_the_estimator_loads_no_optional_library_that_scikit_learn_does_not():
+    loaded = "; import sys; print(*{m.split('.')[0] for m in sys.modules})"
+    ours = set(run(f"from kinfolk import GAMTL{loaded}").split())
+    theirs = set(run(f"import sklearn.linear_model, sklearn.metrics{loaded}").split())
+    assert not OPTIONAL & (ours - theirs)
+
+
+def test_the_command_line_starts_without_the_numerical_libraries():
+    loaded = run("import sys; sys.argv = ['kinfolk']; import kinfolk.cli; print(*sys.modules)").split()
+    assert "kinfolk.gamtl" not in loaded and "sklearn" not in loaded
+
+
+def test_public_names_are_what_the_package_says():
+    assert {"GAMTL", "GramStats", "TaskGraph", "__version__"} <= set(kinfolk.__all__)
+    assert all(hasattr(kinfolk, name) for name in kinfolk.__all__)
+
+
+def test_no_file_is_a_grab_bag():
+    assert not {p.stem for p in SOURCE.rglob("*.py")} & {"utils", "util", "helpers", "common", "misc"}

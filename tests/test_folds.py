@@ -1,0 +1,181 @@
+"""Folds as statistics: subtraction equals refitting on rows, and rows that belong together stay together."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import KFold
+
+from kinfolk.baselines import Independent, MeanShrunk
+from kinfolk.folds import Folds, assign_folds, common_rows, cv_error, fold_of_rows, folds_of_rows, squared_errors
+from kinfolk.gram import GramStats
+from kinfolk.tasks import read_rows
+
+FIELDS = ("n", "x_mean", "y_mean", "G", "b", "yy")
+
+
+def draw(T=5, n=23, d=3, seed=0, offset=100.0):
+    rng = np.random.default_rng(seed)
+    task = rng.permutation(np.repeat(np.arange(T), n))
+    X = rng.normal(size=(T * n, d)) + offset
+    return X, X @ np.arange(1.0, d + 1) + task + rng.normal(size=T * n), task
+
+
+def rows_and_folds(X, y, task, **options):
+    rows = read_rows(np.column_stack([task, X]), y, task=0)
+    gram = rows.gram(X, None)
+    options = {"cv": 5, "random_state": 0, **options}
+    return fold_of_rows(rows, X, gram, **options), folds_of_rows(rows, X, gram, **options)
+
+
+def wide(X, Y, **options):
+    rows = read_rows(X, Y, task=None)
+    gram = rows.gram(X, None)
+    options = {"cv": 4, "random_state": 0, **options}
+    return fold_of_rows(rows, X, gram, **options), folds_of_rows(rows, X, gram, **options)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_training_statistics_by_subtraction_equal_those_of_the_training_rows(field):
+    X, y, task = draw()
+    fold, folds = rows_and_folds(X, y, task)
+    for f in range(5):
+        direct = GramStats.from_rows(X[fold != f], y[fold != f], task[fold != f])
+        scale = np.abs(getattr(direct, field)).max()
+        np.testing.assert_allclose(getattr(folds.training(f), field), getattr(direct, field), atol=1e-8 * scale)
+
+
+@pytest.mark.parametrize("method", [Independent, MeanShrunk])
+def test_fits_on_subtracted_statistics_equal_fits_on_the_training_rows(method):
+    X, y, task = draw()
+    fold, folds = rows_and_folds(X, y, task)
+    for f in range(5):
+        model = method().fit_gram(folds.training(f))
+        direct = method(task=0).fit(np.column_stack([task, X])[fold != f], y[fold != f])
+        np.testing.assert_allclose(model.coef_, direct.coef_, rtol=1e-8)
+        held = fold == f
+        expected = np.bincount(task[held], (direct.predict(np.column_stack([task, X])[held]) - y[held]) ** 2)
+        found = squared_errors(folds.held_out[f], model.coef_, model.intercept_)
+        np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
+def test_every_task_is_spread_evenly_over_the_folds():
+    X, y, task = draw(n=23)
+    fold, _ = rows_and_folds(X, y, task)
+    counts = np.array([np.bincount(fold[task == t], minlength=5) for t in range(5)])
+    assert counts.min() >= 4
+    assert counts.max() <= 5
+
+
+def test_groups_stay_on_one_side():
+    X, y, task = draw()
+    groups = np.random.default_rng(1).integers(30, size=len(y))
+    fold, folds = rows_and_folds(X, y, task, groups=groups)
+    assert all(len(np.unique(fold[groups == g])) == 1 for g in np.unique(groups))
+    np.testing.assert_allclose(sum(part.n for part in folds.held_out), folds.total.n)
+
+
+def test_a_long_table_of_shared_inputs_gets_folds_common_to_all_tasks():
+    rng = np.random.default_rng(0)
+    X = np.tile(rng.normal(size=(12, 3)), (4, 1))
+    task = np.repeat(np.arange(4), 12)
+    order = rng.permutation(48)
+    fold, _ = rows_and_folds(X[order], rng.normal(size=48), task[order])
+    by_row = np.empty(48, int)
+    by_row[order] = fold
+    np.testing.assert_array_equal(by_row.reshape(4, 12), np.tile(by_row[:12], (4, 1)))
+
+
+def test_inputs_of_their_own_get_folds_of_their_own():
+    X, y, task = draw(T=4, n=12)
+    order = np.argsort(task, kind="stable")
+    fold, _ = rows_and_folds(X[order], y[order], task[order])
+    assert np.ptp(fold.reshape(4, 12), axis=0).max() > 0
+
+
+def test_shared_inputs_and_groups_together_keep_both():
+    rng = np.random.default_rng(0)
+    X, task = np.tile(rng.normal(size=(12, 2)), (3, 1)), np.repeat(np.arange(3), 12)
+    groups = np.tile(np.arange(12) // 2, 3) + 100 * task
+    fold, _ = rows_and_folds(X, rng.normal(size=36), task, groups=groups, cv=3)
+    assert all(len(np.unique(fold[groups == g])) == 1 for g in groups)
+    np.testing.assert_array_equal(fold[:12], fold[12:24])
+
+
+def test_repeated_rows_of_a_task_are_told_apart_but_matched_across_tasks():
+    X, codes = np.array([[1.0], [1.0], [2.0]] * 2), np.repeat([0, 1], 3)
+    common = common_rows(X, codes)
+    assert len(np.unique(common)) == 3
+    np.testing.assert_array_equal(common[:3], common[3:])
+
+
+def test_wide_targets_have_common_folds_and_may_have_gaps():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(20, 2)), rng.normal(size=(20, 3))
+    Y[rng.random(Y.shape) < 0.3] = np.nan
+    fold, folds = wide(X, Y)
+    for f, part in enumerate(folds.held_out):
+        np.testing.assert_allclose(part.n, (~np.isnan(Y[fold == f])).sum(axis=0))
+
+
+def test_a_task_without_targets_is_in_no_fold():
+    X, y, task = draw()
+    _, folds = rows_and_folds(X, np.where(task == 2, np.nan, y), task)
+    assert all(part.n[2] == 0 for part in folds.held_out)
+
+
+def test_folds_of_some_tasks():
+    X, y, task = draw()
+    _, folds = rows_and_folds(X, y, task)
+    some = folds.select(np.array([0, 3]))
+    assert isinstance(some, Folds)
+    np.testing.assert_array_equal(some.training(1).G, folds.training(1).G[[0, 3]])
+
+
+@pytest.mark.parametrize("random_state", [0, np.random.RandomState(0), np.random.default_rng(0), None])
+def test_any_kind_of_random_state_is_understood(random_state):
+    fold = assign_folds(np.zeros(10, int), 5, random_state=random_state)
+    np.testing.assert_array_equal(np.bincount(fold), 2)
+
+
+def test_the_same_seed_gives_the_same_folds():
+    codes = np.repeat([0, 1], 10)
+    one, two, other = (assign_folds(codes, 5, random_state=s) for s in (3, 3, 4))
+    np.testing.assert_array_equal(one, two)
+    assert (one != other).any()
+
+
+def test_a_loud_task_rules_the_pooled_error_but_not_the_normalised():
+    total = GramStats.from_rows(np.zeros((8, 1)), [0.0, 2, 0, 2, 0, 200, 0, 200], np.repeat([0, 1], 4))
+    quiet_good, loud_good = np.array([0.4, 24000.0]), np.array([4.0, 20000.0])
+    both = np.stack([quiet_good, loud_good])
+    assert np.argmin(cv_error(both, total, "pooled")) == 1
+    assert np.argmin(cv_error(both, total, "normalised")) == 0
+
+
+def test_a_constant_target_does_not_divide_by_zero():
+    total = GramStats.from_rows(np.zeros((4, 1)), [5.0, 5, 0, 2], [0, 0, 1, 1])
+    assert np.isfinite(cv_error(np.array([0.0, 2.0]), total, "normalised"))
+
+
+def test_folds_of_a_scikit_learn_splitter_are_taken_as_they_are():
+    X, y, task = draw()
+    fold, _ = rows_and_folds(X, y, task, cv=list(KFold(3).split(X)))
+    assert (np.diff(fold) >= 0).all()
+    assert fold.max() == 2
+
+
+def test_errors_name_the_value_and_what_is_allowed():
+    X, y, task = draw()
+    with pytest.raises(ValueError, match=r"cv=1 must be at least 2 folds"):
+        rows_and_folds(X, y, task, cv=1)
+    with pytest.raises(ValueError, match=r"cv=2.5 must be a whole number of folds, or \(train, test\) pairs"):
+        rows_and_folds(X, y, task, cv=2.5)
+    with pytest.raises(ValueError, match=r"cv: row 0 is in no test part: folds must share out all rows"):
+        rows_and_folds(X, y, task, cv=list(KFold(5).split(X))[1:])
+    with pytest.raises(ValueError, match=r"cv: pair 1 overlaps an earlier test part"):
+        rows_and_folds(X, y, task, cv=2 * list(KFold(5).split(X))[:1])
+    with pytest.raises(ValueError, match=r"groups has shape \(3,\), expected \(115,\): one label per row"):
+        rows_and_folds(X, y, task, groups=[1, 2, 3])
+    with pytest.raises(ValueError, match=r"cv=5 folds need at least 5 groups, but groups has 2: lower cv"):
+        rows_and_folds(X, y, task, groups=np.arange(115) % 2)
+    with pytest.raises(ValueError, match=r"scoring='best': choose one of 'pooled', 'tasks', 'normalised'"):
+        cv_error(np.ones(5), GramStats.from_rows(X, y, task), "best")

@@ -1,0 +1,239 @@
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from kinfolk import GAMTL, GramStats
+from kinfolk.datasets import make_groups
+from kinfolk.graph import squared_distances
+from kinfolk.objective import objective_terms
+from problems import frame, gram, rows
+
+PAPER = {"alpha": 1.0, "beta": 0.5, "gamma": 0.4}
+TABLE, Y = frame(7, T=8, n=(6, 12))
+
+
+@pytest.mark.parametrize("intercept", ["free", "coupled", None])
+@pytest.mark.parametrize("anchor", [0.0, 0.4])
+@pytest.mark.parametrize("letters", [PAPER, {"neighbors": 3, "strength": 2.0}])
+def test_the_objective_never_rises_and_both_steps_are_optimal_at_the_end(intercept, anchor, letters):
+    model = GAMTL(task="who", intercept=intercept, anchor=anchor, tol=1e-10, max_iter=2000, **letters).fit(TABLE, Y)
+    history = model.objective_history_
+    assert model.converged_ and model.n_iter_ == len(history)
+    assert (np.diff(history) <= 1e-10 * np.abs(history[:-1])).all()
+    assert model.optimality_["weights_residual"] < 1e-10
+    assert model.optimality_["duality_gap"] <= 1e-8
+    assert model.optimality_["graph_residual"] < 1e-3
+
+
+def test_the_objective_is_eq_8_written_out_over_rows():
+    X, y, task = rows(2, T=5)
+    model = GAMTL(task=0, ridge=0.3, intercept=None, **PAPER).fit(np.column_stack([task, X]), y)
+    W, A = model.coef_, model.adjacency_.toarray()
+    loss = sum(((X[task == t] @ W[t] - y[task == t]) ** 2).sum() for t in range(5))
+    pull = 0.4 * sum(A[i, j] * ((W[i] - W[j]) ** 2).sum() for i in range(5) for j in range(5))
+    graph = -1.0 * np.log(A.sum(axis=1)).sum() + 0.5 * (A**2).sum()
+    assert model.objective_history_[-1] == pytest.approx(loss + 0.3 * (W**2).sum() + pull + graph, rel=1e-10)
+
+
+def test_terms_add_up_and_the_anchor_is_a_complete_graph():
+    stats, rng = gram(3), np.random.default_rng(0)
+    W, A = rng.normal(size=stats.b.shape), GAMTL(**PAPER).fit_gram(stats).adjacency_
+    terms = objective_terms(stats, W, A, ridge=0.1, anchor=0.25, **PAPER)
+    B = 0.75 * A.toarray() + 0.25 / 5 * (1 - np.eye(6))
+    assert terms.coupling == pytest.approx(0.4 * (B * squared_distances(W)).sum())
+    assert terms.total == pytest.approx(sum(terms))
+
+
+def test_no_coupling_is_one_ridge_per_task():
+    model = GAMTL(task="who", alpha=1.0, beta=1.0, gamma=0.0, ridge=0.8).fit(TABLE, Y)
+    for t, name in enumerate(model.tasks_):
+        own = TABLE.who == name
+        ridge = Ridge(alpha=0.8).fit(TABLE[own].drop(columns="who"), Y[own])
+        np.testing.assert_allclose(model.coef_[t], ridge.coef_, atol=1e-9)
+        assert model.intercept_[t] == pytest.approx(ridge.intercept_)
+
+
+def test_endless_strength_on_a_connected_graph_is_the_pooled_fit_with_own_intercepts():
+    model = GAMTL(task="who", strength=1e9, neighbors=7, ridge=1e-9).fit(TABLE, Y)
+    dummies = pd.get_dummies(TABLE.who, dtype=float)
+    pooled = LinearRegression(fit_intercept=False).fit(np.hstack([TABLE.drop(columns="who"), dummies]), Y)
+    np.testing.assert_allclose(model.coef_, np.tile(pooled.coef_[:4], (8, 1)), atol=1e-5)
+    np.testing.assert_allclose(model.intercept_, pooled.coef_[4:], atol=1e-5)
+
+
+def test_full_anchor_shrinks_to_the_mean_of_all_tasks():
+    stats = gram(4)
+    model = GAMTL(alpha=1.0, beta=1.0, gamma=3.0, anchor=1.0, ridge=0.5).fit_gram(stats)
+    W, T = model.coef_, 6
+    gradient = np.einsum("tij,tj->ti", stats.G, W) - stats.b + 0.5 * W + 2 * 3.0 * T / (T - 1) * (W - W.mean(axis=0))
+    np.testing.assert_allclose(gradient, 0, atol=1e-8)
+
+
+def test_identical_tasks_get_identical_rows():
+    X, y, task = rows(1, T=4)
+    first = task == 0
+    X, y, task = np.vstack([X, X[first]]), np.append(y, y[first]), np.append(task, np.full(first.sum(), 9))
+    model = GAMTL(task=0).fit(np.column_stack([task, X]), y)
+    np.testing.assert_allclose(model.coef_[0], model.coef_[-1], atol=1e-8)
+
+
+@pytest.mark.parametrize("T", [1, 2, 3])
+@pytest.mark.parametrize("intercept", ["free", "coupled", None])
+def test_one_two_and_three_tasks(T, intercept):
+    table, y = frame(T, T=T, n=(5, 9))
+    model = GAMTL(task="who", intercept=intercept).fit(table, y)
+    assert model.coef_.shape == (T, 4) and np.isfinite(model.predict(table)).all()
+    assert model.adjacency_.nnz == (0 if T == 1 else model.adjacency_.nnz)
+
+
+def test_a_single_task_is_ridge():
+    X, y, _ = rows(0, T=1, n=(20, 21))
+    model, ridge = GAMTL(ridge=2.0).fit(X, y), Ridge(alpha=2.0).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), ridge.predict(X))
+    assert model.predict(X).shape == (20,)
+
+
+def test_coupled_intercepts_do_not_depend_on_where_zero_is():
+    moved = TABLE.copy()
+    moved[["x0", "x1", "x2", "x3"]] += 100.0
+    here, there = (GAMTL(task="who", intercept="coupled").fit(t, Y).predict(t) for t in (TABLE, moved))
+    np.testing.assert_allclose(here, there, atol=1e-6)
+
+
+def test_strength_one_means_that_neighbours_pull_as_hard_as_own_data():
+    syn = make_groups(random_state=11)
+    model = GAMTL(task=syn.task, strength=1.0).fit(syn.data, syn.target)
+    stats = GramStats.from_rows(syn.data.drop(columns="task"), syn.target, syn.data.task)
+    own = np.trace(stats.G, axis1=1, axis2=2).mean() / 30
+    assert 2 * model.gamma_ * model.graph_.degree.mean() == pytest.approx(own, rel=0.1)
+
+
+def test_units_of_the_target_change_nothing_but_units():
+    one, thousand = (GAMTL(task="who", ridge=0.0).fit(TABLE, c * Y) for c in (1.0, 1000.0))
+    np.testing.assert_allclose(thousand.coef_, 1000 * one.coef_, rtol=1e-4)
+    np.testing.assert_allclose(thousand.adjacency_.toarray(), one.adjacency_.toarray(), atol=1e-3)
+
+
+def test_statistics_alone_give_the_fit_of_the_rows():
+    X, y, task = rows(5)
+    stats = GramStats.from_rows(X, y, task)
+    of_rows = GAMTL(task=0).fit(np.column_stack([task, X]), y)
+    of_statistics = GAMTL(task=0).fit_gram(stats)
+    np.testing.assert_allclose(of_statistics.coef_, of_rows.coef_, atol=1e-12)
+    np.testing.assert_allclose(
+        of_statistics.predict(np.column_stack([task, X])), of_rows.predict(np.column_stack([task, X]))
+    )
+
+
+@pytest.mark.parametrize("solver", ["direct", "cg"])
+@pytest.mark.parametrize("graph", ["newton", "primal_dual"])
+def test_all_solvers_lead_to_the_same_model(solver, graph):
+    reference = GAMTL(task="who", tol=1e-9, **PAPER).fit(TABLE, Y)
+    model = GAMTL(task="who", tol=1e-9, weights_solver=solver, graph_solver=graph, **PAPER).fit(TABLE, Y)
+    np.testing.assert_allclose(model.coef_, reference.coef_, atol=1e-4)
+
+
+def test_planted_groups_and_outliers_are_found():
+    syn = make_groups(random_state=2)
+    graph = GAMTL(task=syn.task).fit(syn.data, syn.target).graph_
+    assert graph.outliers() == [19, 20]
+    assert graph.communities() == [list(range(1, 13)), list(range(13, 19)), [19], [20]]
+
+
+def test_grouped_tasks_predict_far_better_together():
+    syn = make_groups(random_state=2)
+    together = GAMTL(task=syn.task).fit(syn.data, syn.target)
+    alone = GAMTL(task=syn.task, strength=0.0).fit(syn.data, syn.target)
+    grouped = syn.test_data.task <= 18
+    error = [((m.predict(syn.test_data) - syn.test_target)[grouped] ** 2).mean() for m in (together, alone)]
+    assert error[0] < 0.3 * error[1]
+
+
+def test_weights_count_like_repeated_rows():
+    w = np.random.default_rng(0).integers(1, 4, size=len(Y))
+    weighted = GAMTL(task="who").fit(TABLE, Y, sample_weight=w)
+    repeated = GAMTL(task="who").fit(TABLE.loc[TABLE.index.repeat(w)], np.repeat(Y, w))
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-8)
+
+
+def test_pipelines_grids_and_cross_validation_work_with_a_string_task_column():
+    table, y = frame(3, T=4, n=(20, 25))
+    model = GAMTL(task="who", features=make_pipeline(StandardScaler()), strength=0.01, unseen="mean")
+    scores = cross_val_score(model, table, y, cv=KFold(3, shuffle=True, random_state=0))
+    assert (scores > 0.9).all()
+    grid = GridSearchCV(model, {"strength": [0.01, 10.0], "ridge": [0.1]}, cv=3).fit(table, y)
+    assert grid.best_params_["strength"] in (0.01, 10.0)
+    assert grid.predict(table).shape == y.shape
+
+
+def test_features_are_fitted_on_the_columns_without_the_task():
+    scaled = TABLE.copy()
+    columns = ["x0", "x1", "x2", "x3"]
+    scaled[columns] = StandardScaler().fit_transform(TABLE[columns])
+    inside = GAMTL(task="who", features=StandardScaler()).fit(TABLE, Y)
+    outside = GAMTL(task="who").fit(scaled, Y)
+    np.testing.assert_allclose(inside.predict(TABLE), outside.predict(scaled), atol=1e-9)
+
+
+def test_wide_and_long_form_are_one_model():
+    rng = np.random.default_rng(1)
+    X, values = rng.normal(size=(20, 3)), rng.normal(size=(20, 4))
+    long = np.column_stack([np.repeat(np.arange(4), 20), np.tile(X, (4, 1))])
+    wide, table = GAMTL().fit(X, values), GAMTL(task=0).fit(long, values.T.ravel())
+    np.testing.assert_allclose(wide.coef_, table.coef_, atol=1e-8)
+    assert wide.solvers_["weights"] == "shared"
+    np.testing.assert_allclose(wide.predict(X).T.ravel(), table.predict(long), atol=1e-8)
+
+
+def test_the_score_of_wide_targets_skips_what_was_not_observed():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(40, 3))
+    values = X @ rng.normal(size=(3, 4)) + 0.01 * rng.normal(size=(40, 4))
+    values[::3, 2] = np.nan
+    assert GAMTL(ridge=1e-3, strength=0.01).fit(X, values).score(X, values) > 0.95
+
+
+def test_progress_is_reported_after_every_round():
+    seen = []
+    model = GAMTL(task="who", callback=seen.append, tol=1e-9).fit(TABLE, Y)
+    assert [p.done for p in seen] == list(range(2, model.n_iter_ + 1))
+    assert seen[-1].value == model.objective_history_[-1]
+
+
+def test_too_few_rounds_are_a_warning_with_remedies():
+    from sklearn.exceptions import ConvergenceWarning
+
+    with pytest.warns(ConvergenceWarning, match="has not converged in 2 rounds.*raise max_iter"):
+        model = GAMTL(task="who", max_iter=2, tol=1e-14).fit(TABLE, Y)
+    assert not model.converged_
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"alpha": 1.0}, "all of alpha, beta, gamma"),
+        ({"alpha": 0.0, "beta": 1.0, "gamma": 1.0}, "alpha=0.0 must be greater than 0"),
+        ({"ridge": -1.0}, "ridge=-1.0 must be at least 0"),
+        ({"strength": np.inf}, "strength=inf"),
+        ({"neighbors": 0}, "neighbors=0"),
+        ({"anchor": 2.0}, "anchor=2.0 must be between 0 and 1"),
+        ({"intercept": "own"}, "intercept='own'"),
+        ({"metric": "cosine"}, "metric='cosine'"),
+        ({"unseen": "ignore"}, "unseen='ignore'"),
+        ({"weights_solver": "lu"}, "unknown weights method"),
+        ({"graph_solver": "lu"}, "unknown graph method"),
+    ],
+)
+def test_bad_parameters_are_refused(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        GAMTL(task="who", **parameters).fit(TABLE, Y)
+
+
+def test_few_rows_many_features_and_constant_targets_stay_finite():
+    table, y = frame(5, T=5, d=30, n=(2, 4))
+    model = GAMTL(task="who").fit(table, np.where(table.who == "task_00", 3.0, y))
+    assert np.isfinite(model.coef_).all() and model.converged_

@@ -1,0 +1,68 @@
+import networkx as nx
+import numpy as np
+import pytest
+from scipy import sparse
+
+from kinfolk import TaskGraph
+from kinfolk.graph.communities import louvain, modularity
+from problems import clique_graph, knn_graph, random_graph
+
+NAMES = np.array(["ada", "bob", "cyd", "dee"])
+CHAIN = TaskGraph(sparse.csr_array(np.diag([3.0, 1.0, 2.0], 1) + np.diag([3.0, 1.0, 2.0], -1)), NAMES)
+
+
+def test_edges_are_a_table_with_names_heaviest_first():
+    assert CHAIN.edges() == [("ada", "bob", 3.0), ("cyd", "dee", 2.0), ("bob", "cyd", 1.0)]
+    assert CHAIN.edges()[0]._fields == ("task", "neighbor", "weight")
+
+
+def test_degree_and_laplacian():
+    np.testing.assert_array_equal(CHAIN.degree, [3, 4, 3, 2])
+    np.testing.assert_array_equal(CHAIN.laplacian.toarray().sum(axis=1), 0)
+
+
+def test_networkx_gets_the_same_graph():
+    graph = CHAIN.to_networkx()
+    assert graph["ada"]["bob"]["weight"] == 3.0
+    np.testing.assert_array_equal(nx.to_numpy_array(graph, nodelist=NAMES.tolist()), CHAIN.adjacency.toarray())
+
+
+def test_a_task_with_hardly_any_degree_is_an_outlier():
+    A = (np.ones((5, 5)) - np.eye(5)) * np.array([1, 1, 1, 1, 0.01]) * np.array([[1], [1], [1], [1], [0.01]])
+    graph = TaskGraph(sparse.csr_array(A), np.arange(5))
+    assert graph.outliers() == [4]
+    assert graph.communities() == [[0, 1, 2, 3], [4]]
+    assert graph.outliers(below=0.0) == []
+
+
+def test_a_remote_task_is_an_outlier_even_if_well_connected():
+    graph = TaskGraph(CHAIN.adjacency, NAMES, remoteness=np.array([1.0, 50.0, 1.0, 1.0]))
+    assert graph.outliers() == ["bob"]
+    assert graph.outliers(beyond=100.0) == []
+
+
+def test_expanding_keeps_edges_and_adds_lonely_tasks():
+    grown = CHAIN.expanded(np.array(["aaa", "ada", "bob", "cyd", "dee"]))
+    assert grown.edges() == CHAIN.edges()
+    assert grown.degree[0] == 0
+
+
+@pytest.mark.parametrize("A", [random_graph(60, 1, 0.05), knn_graph(80, 3), clique_graph(60, 12)])
+def test_communities_are_as_modular_as_those_of_networkx(A):
+    theirs = nx.community.louvain_communities(nx.from_scipy_sparse_array(A), seed=0)
+    numbers = np.empty(A.shape[0], int)
+    for k, members in enumerate(theirs):
+        numbers[list(members)] = k
+    reference = nx.community.modularity(nx.from_scipy_sparse_array(A), theirs)
+    assert modularity(A, numbers) == pytest.approx(reference, abs=1e-10)
+    assert modularity(A, louvain(A)) >= reference - 0.03
+
+
+def test_cliques_are_their_own_communities_largest_first():
+    A = sparse.csr_array(sparse.block_diag([np.ones((k, k)) - np.eye(k) for k in (3, 7, 5)]))
+    np.testing.assert_array_equal(louvain(A), np.repeat([2, 0, 1], [3, 7, 5]))
+
+
+def test_a_graph_without_edges_has_only_singles():
+    assert sorted(louvain(sparse.csr_array((4, 4)))) == [0, 1, 2, 3]
+    assert TaskGraph(sparse.csr_array((1, 1)), np.array(["only"])).communities() == [["only"]]
