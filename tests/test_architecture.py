@@ -13,7 +13,8 @@ SOURCE = Path(kinfolk.__file__).parent
 ORDER = [
     "_version solution progress",
     "gram",
-    "krylov tables intercepts graphical_lasso",
+    "krylov tables intercepts",
+    "graphical_lasso",
     "graph.edges graph.communities",
     "tasks graph.interior structures weights.system",
     "graph.newton graph.primal_dual weights.direct weights.shared weights.cg objective",
@@ -22,10 +23,13 @@ ORDER = [
     "graph.neighbors",
     "graph",
     "alternate _mixed_model",
-    "random_effects features",
+    "random_effects features problem",
     "base",
     "gamtl tuning",
     "baselines",
+    "candidates stacking _rbf_search",
+    "gamtlcv",
+    "rbfgamtl",
     "plots datasets",
     "demo",
     "cli",
@@ -83,7 +87,7 @@ def test_the_command_line_starts_without_the_numerical_libraries():
 
 
 def test_public_names_are_what_the_package_says():
-    assert {"GAMTL", "GramStats", "TaskGraph", "__version__"} <= set(kinfolk.__all__)
+    assert {"GAMTL", "GAMTLCV", "RBFFeatures", "RBFGAMTL", "TaskGraph", "GramStats"} <= set(kinfolk.__all__)
     assert all(hasattr(kinfolk, name) for name in kinfolk.__all__)
 
 

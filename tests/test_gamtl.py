@@ -10,17 +10,21 @@ from kinfolk import GAMTL, GramStats
 from kinfolk.datasets import make_groups
 from kinfolk.graph import squared_distances
 from kinfolk.objective import objective_terms
+from kinfolk.random_effects import fit_random_effects
 from problems import frame, gram, rows
 
 PAPER = {"alpha": 1.0, "beta": 0.5, "gamma": 0.4}
 TABLE, Y = frame(7, T=8, n=(6, 12))
 
 
-@pytest.mark.parametrize("intercept", ["free", "coupled", None])
-@pytest.mark.parametrize("anchor", [0.0, 0.4])
+@pytest.mark.parametrize("intercept", ["free", "shrunk", "coupled", None])
+@pytest.mark.parametrize("anchor", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize("metric", ["identity", "learned", "learned_full"])
 @pytest.mark.parametrize("letters", [PAPER, {"neighbors": 3, "strength": 2.0}])
-def test_the_objective_never_rises_and_both_steps_are_optimal_at_the_end(intercept, anchor, letters):
-    model = GAMTL(task="who", intercept=intercept, anchor=anchor, tol=1e-10, max_iter=2000, **letters).fit(TABLE, Y)
+def test_the_objective_never_rises_and_both_steps_are_optimal_at_the_end(intercept, anchor, metric, letters):
+    model = GAMTL(
+        task="who", intercept=intercept, anchor=anchor, metric=metric, tol=1e-10, max_iter=2000, **letters
+    ).fit(TABLE, Y)
     history = model.objective_history_
     assert model.converged_ and model.n_iter_ == len(history)
     assert (np.diff(history) <= 1e-10 * np.abs(history[:-1])).all()
@@ -237,3 +241,27 @@ def test_few_rows_many_features_and_constant_targets_stay_finite():
     table, y = frame(5, T=5, d=30, n=(2, 4))
     model = GAMTL(task="who").fit(table, np.where(table.who == "task_00", 3.0, y))
     assert np.isfinite(model.coef_).all() and model.converged_
+
+
+def test_with_a_learned_metric_the_full_anchor_is_the_mixed_model():
+    """gamma M'M at the variances of the mixed model, with B uniform, is its penalty: same slopes."""
+    X, y, task = rows(6, T=12, n=(8, 14))
+    stats = GramStats.from_rows(X, y, task)
+    effects = fit_random_effects(stats, intercept="free", tol=1e-8)
+    gamma = effects.sigma2 * (12 - 1) / (2 * 12)  # 2 gamma T / (T - 1) = sigma2, in units where Sigma is the identity
+    model = GAMTL(metric="learned", anchor=1.0, alpha=1.0, beta=1.0, gamma=gamma, ridge=0.0).fit_gram(stats)
+    np.testing.assert_allclose(model.coef_, effects.coef, rtol=0.02, atol=0.02)
+    np.testing.assert_allclose(model.relevance_, effects.relevance, rtol=0.05)
+
+
+def test_a_learned_metric_does_not_depend_on_the_units_of_features():
+    scaled = TABLE.assign(x1=1e3 * TABLE.x1)
+    one, two = (GAMTL(task="who", metric="learned", ridge=0.0).fit(t, Y) for t in (TABLE, scaled))
+    np.testing.assert_allclose(two.predict(scaled), one.predict(TABLE), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(two.adjacency_.toarray(), one.adjacency_.toarray(), atol=1e-2)
+
+
+def test_shrunk_intercepts_lie_between_their_mean_and_the_free_ones():
+    table, y = frame(4, T=10, n=(3, 5), noise=3.0)
+    free, shrunk = (GAMTL(task="who", intercept=kind).fit(table, y) for kind in ("free", "shrunk"))
+    assert shrunk.intercept_.std() < free.intercept_.std()

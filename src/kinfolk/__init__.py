@@ -6,20 +6,48 @@ from typing import TYPE_CHECKING, Any
 from kinfolk._version import __version__
 
 if TYPE_CHECKING:
+    from kinfolk.features import RBFFeatures
     from kinfolk.gamtl import GAMTL
+    from kinfolk.gamtlcv import GAMTLCV
     from kinfolk.gram import GramStats
-    from kinfolk.structures import TaskGraph
+    from kinfolk.rbfgamtl import RBFGAMTL
+    from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
+    from kinfolk.trees import TaskTree
+    from kinfolk.tuning import tune
 
-__all__ = ["GAMTL", "GramStats", "TaskGraph", "__version__"]
+__all__ = [
+    "GAMTL",
+    "GAMTLCV",
+    "RBFGAMTL",
+    "GramStats",
+    "RBFFeatures",
+    "TaskCovariance",
+    "TaskGraph",
+    "TaskPrecision",
+    "TaskTree",
+    "__version__",
+    "tune",
+]
 
 # Loaded on first use, so that the command line can answer before the numerical libraries are in.
-_HOMES = {"GAMTL": "kinfolk.gamtl", "GramStats": "kinfolk.gram", "TaskGraph": "kinfolk.structures"}
+_HOMES = {
+    "GAMTL": "gamtl",
+    "GAMTLCV": "gamtlcv",
+    "GramStats": "gram",
+    "RBFFeatures": "features",
+    "RBFGAMTL": "rbfgamtl",
+    "TaskCovariance": "structures",
+    "TaskGraph": "structures",
+    "TaskPrecision": "structures",
+    "TaskTree": "trees",
+    "tune": "tuning",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'kinfolk' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(f"kinfolk.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

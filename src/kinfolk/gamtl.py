@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from kinfolk.alternate import Alternation, alternate
+from kinfolk.alternate import Alternation
 from kinfolk.base import Fit, MultiTaskRegressor, warn_of_constant_features
-from kinfolk.gram import TINY, Array, GramStats
-from kinfolk.graph import DENSE_TASKS, graph_of_weights, nearest, squared_distances, theta_of_weights
-from kinfolk.intercepts import INTERCEPTS, NormalEquations, normal_equations
-from kinfolk.objective import duality_gap, graph_residual, objective_terms, weights_residual
+from kinfolk.gram import TINY, GramStats
+from kinfolk.graph import DENSE_TASKS
+from kinfolk.intercepts import INTERCEPTS, normal_equations
+from kinfolk.problem import Problem, calibrated, remoteness, solve, theta_at_start
 from kinfolk.progress import Callback
-from kinfolk.solution import Solution
+from kinfolk.random_effects import RandomEffects, fit_random_effects
 from kinfolk.structures import TaskGraph
-from kinfolk.weights import solve_weights
 
 ROUNDS, ROUNDS_MANY = 200, 3
-LEAST_STRENGTH = 1e-9  # strength=0 still learns a graph, from weights that do not feel it
+METRICS = {"identity": None, "learned": "diagonal", "learned_full": "full"}  # to covariances of the mixed model
 
 
 class GAMTL(MultiTaskRegressor):
@@ -41,8 +39,11 @@ class GAMTL(MultiTaskRegressor):
     strength : how hard neighbours pull; 1: on average as hard as a task's own data
     ridge : penalty on ||W||^2
     anchor : in [0, 1]; share of the coupling that ties every task to all others alike
-    metric : "identity": distances between coefficients as they are, so scale the features
-    intercept : "free" (own, unpenalised), "coupled" (along the graph) or None
+    metric : "identity": distances between coefficients as they are, so scale the features; "learned": in units of how
+        much each coefficient varies between tasks (a mixed model on the same statistics); "learned_full": with the
+        correlations of these variations
+    intercept : "free" (own, unpenalised), "shrunk" (towards their mean, as much as a mixed model says), "coupled"
+        (along the graph) or None
     features : a transformer for the non-task columns, e.g. StandardScaler()
     weights_solver : "auto", "direct", "shared" or "cg"
     graph_solver : "auto", "newton" or "primal_dual"
@@ -59,6 +60,7 @@ class GAMTL(MultiTaskRegressor):
     alpha_, beta_, gamma_ : the numbers of Eq. 8 that were used
     objective_history_, n_iter_, converged_ : the course of the alternation
     optimality_ : weights_residual, graph_residual and duality_gap at the end
+    relevance_ : how much each coefficient varies between tasks
 
     Examples
     --------
@@ -119,34 +121,55 @@ class GAMTL(MultiTaskRegressor):
         self._check_parameters(gram.n_tasks)
         if self.intercept == "free":
             warn_of_constant_features(gram)
-        equations = normal_equations(gram, self.intercept)
-        problem = self._problem(equations)
-        result = alternate(
-            problem.weight_step,
-            problem.graph_step,
-            problem.objective,
-            problem.start(),
+        effects = self._effects(gram)
+        problem = self._problem(gram, effects)
+        if self.gamma is None or gram.n_tasks == 1:
+            problem = calibrated(problem, theta_at_start(problem, self.neighbors), self.strength)
+        result = solve(
+            problem,
             tol=self.tol,
             max_iter=self._rounds(gram.n_tasks),
             quiet=self.max_iter is None and gram.n_tasks > DENSE_TASKS,
             callback=self.callback,
         )
-        W, c = equations.coefficients(result.weights.value)
-        graph = TaskGraph(result.graph.value, gram.labels, remoteness(result.weights.value))
-        return Fit(W, graph, c, self._attributes(problem, result))
+        V = result.weights.value
+        W, c = problem.equations.coefficients(V)
+        graph = TaskGraph(result.graph.value, gram.labels, remoteness(V * problem.scale))
+        attributes = self._attributes(problem, result)
+        attributes["relevance_"] = W.std(axis=0) if effects is None else effects.relevance
+        return Fit(W, graph, c, attributes)
 
     def _rounds(self, n_tasks: int) -> int:
         return self.max_iter or (ROUNDS if n_tasks <= DENSE_TASKS else ROUNDS_MANY)
 
-    def _problem(self, equations: NormalEquations) -> _Problem:
-        ridge = self.ridge * equations.penalised()
-        solvers = self.weights_solver, self.graph_solver
-        if self.gamma is not None and equations.shape[0] > 1:
-            assert self.alpha is not None and self.beta is not None
-            return _Problem(equations, ridge, self.anchor, self.alpha, self.beta, self.gamma, *solvers)
-        return calibrated(equations, ridge, self.anchor, self.neighbors, self.strength, solvers)
+    def _effects(self, gram: GramStats) -> RandomEffects | None:
+        """The mixed model behind a learned metric and shrunk intercepts, if either is asked for."""
+        if self.metric == "identity" and self.intercept != "shrunk":
+            return None
+        return fit_random_effects(
+            gram,
+            covariance=METRICS.get(self.metric) or "diagonal",
+            intercept="random" if self.intercept in ("shrunk", "coupled") else "free",
+            tol=1e-3,
+        )
 
-    def _attributes(self, problem: _Problem, result: Alternation) -> dict[str, Any]:
+    def _problem(self, gram: GramStats, effects: RandomEffects | None) -> Problem:
+        equations = normal_equations(gram, self.intercept)
+        ridge = np.diag(self.ridge * equations.penalised())
+        if effects is not None and METRICS[self.metric]:
+            equations = equations.in_basis(np.linalg.inv(effects.inverse_root()))
+            assert equations.basis is not None
+            ridge = equations.basis.T @ ridge @ equations.basis
+        scale, shrinkage = np.ones(equations.shape[1]), np.zeros(equations.shape[1])
+        if self.intercept == "shrunk":
+            assert effects is not None
+            scale[-1] = 0.0
+            shrinkage[-1] = effects.sigma2 / max(effects.intercept_sd**2, 1e-6 * effects.sigma2, TINY)
+        alpha, beta, gamma = self.alpha or 1.0, self.beta or 1.0, self.gamma or 0.0
+        solvers = self.weights_solver, self.graph_solver
+        return Problem(equations, ridge, self.anchor, alpha, beta, gamma, scale, shrinkage, *solvers)
+
+    def _attributes(self, problem: Problem, result: Alternation) -> dict[str, Any]:
         return {
             "alpha_": problem.alpha,
             "beta_": problem.beta,
@@ -188,129 +211,7 @@ class GAMTL(MultiTaskRegressor):
             raise ValueError(f"anchor={self.anchor} must be between 0 and 1")
         if self.intercept not in INTERCEPTS:
             raise ValueError(f"intercept={self.intercept!r}: choose one of {INTERCEPTS}")
-        if self.metric != "identity":
-            raise ValueError(f'metric={self.metric!r}: choose "identity"')
+        if self.metric not in METRICS:
+            raise ValueError(f"metric={self.metric!r}: choose one of {', '.join(map(repr, METRICS))}")
         if self.unseen not in ("error", "mean"):
             raise ValueError(f'unseen={self.unseen!r}: choose "error" or "mean"')
-
-
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """One instance of Eq. 8: its two steps, its objective and its certificates."""
-
-    equations: NormalEquations
-    ridge: Array
-    anchor: float
-    alpha: float
-    beta: float
-    gamma: float
-    weights_solver: str = "auto"
-    graph_solver: str = "auto"
-
-    def start(self) -> Array:
-        """Independent ridge fits, moderately shrunk: the distances of wild ones would be noise."""
-        return independent(self.equations, self.ridge)
-
-    def weight_step(self, A: sparse.csr_array, W: Array) -> Solution:
-        return solve_weights(
-            self.equations,
-            A,
-            self.gamma,
-            ridge=self.ridge,
-            anchor=self.anchor,
-            method=self.weights_solver,
-            start=W,
-        )
-
-    def graph_step(self, W: Array, dual: Array | None) -> Solution:
-        return graph_of_weights(
-            W,
-            alpha=self.alpha,
-            beta=self.beta,
-            gamma=self.pull,
-            method=self.graph_solver,
-            start=dual,
-        )
-
-    @property
-    def pull(self) -> float:
-        """The part of gamma that acts along the graph."""
-        return self.gamma * (1 - self.anchor)
-
-    def objective(self, W: Array, A: sparse.csr_array) -> float:
-        return objective_terms(
-            self.equations,
-            W,
-            A,
-            alpha=self.alpha,
-            beta=self.beta,
-            gamma=self.gamma,
-            ridge=self.ridge,
-            anchor=self.anchor,
-        ).total
-
-    def optimality(self, result: Alternation) -> dict[str, float]:
-        """The certificates of both steps at the end; those of the graph over all pairs, so not for very many tasks."""
-        W, A = result.weights.value, result.graph.value
-        alpha, beta, gamma = self.alpha, self.beta, self.pull
-        Z = squared_distances(W) if len(W) <= DENSE_TASKS else None
-        return {
-            "weights_residual": weights_residual(
-                self.equations, W, A, self.gamma, ridge=self.ridge, anchor=self.anchor
-            ),
-            "graph_residual": np.nan if Z is None else graph_residual(A, Z, alpha=alpha, beta=beta, gamma=gamma),
-            "duality_gap": result.gap if Z is None else duality_gap(A, Z, alpha=alpha, beta=beta, gamma=gamma),
-            "certified": result.graph.certified,
-        }
-
-
-def independent(equations: NormalEquations, ridge: Array, floor: float = 0.01) -> Array:
-    """Ridge fits of every task alone, with at least `floor` times the mean diagonal of all G_t as penalty."""
-    d = equations.shape[1]
-    typical = np.trace(equations.G, axis1=1, axis2=2).mean() / d
-    penalty = np.maximum(ridge, floor * typical)
-    penalty = np.maximum(penalty, TINY)
-    H = equations.G + np.diag(penalty)
-    return np.linalg.solve(H, equations.b[:, :, None])[:, :, 0]
-
-
-def calibrated(
-    equations: NormalEquations,
-    ridge: Array,
-    anchor: float,
-    neighbors: float,
-    strength: float,
-    solvers: tuple[str, str],
-) -> _Problem:
-    """alpha, beta and gamma for about `neighbors` neighbours and a pull of `strength` (docs/maths.md).
-
-    theta comes from the independent fits and stays: chosen anew from coupled weights it would follow noise. gamma is
-    set so that the mean of 2 gamma degree is `strength` times the mean of tr(G_t) / d, first for the graph of the
-    independent fits, then twice more for the graph that follows from it, whose degrees are larger.
-    """
-    W0 = independent(equations, ridge)
-    theta = theta_of_weights(W0, neighbors)
-    own = np.trace(equations.G, axis1=1, axis2=2).mean() / equations.shape[1]
-    target = max(strength, LEAST_STRENGTH) * max(own, TINY)
-
-    def problem(gamma: float) -> _Problem:
-        along = max(gamma * (1 - anchor), 1e-300)
-        return _Problem(equations, ridge, anchor, along / theta, along / (2 * theta), gamma, *solvers)
-
-    gamma = target
-    W = W0
-    for _ in range(0 if len(W0) == 1 else 3 if len(W0) <= DENSE_TASKS else 1):
-        step = problem(gamma)
-        graph = step.graph_step(W, None)
-        degree = (1 - anchor) * graph.value.sum() / len(W0) + anchor
-        gamma = target / (2 * degree)
-        W = problem(gamma).weight_step(graph.value, W0).value
-    return problem(gamma)
-
-
-def remoteness(W: Array) -> Array | None:
-    """Squared distance of every task to its nearest, over the median of these."""
-    if len(W) < 3:
-        return None
-    least = nearest(W, 1).distance[:, 0]
-    return least / max(float(np.median(least)), TINY)

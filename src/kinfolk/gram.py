@@ -230,6 +230,11 @@ class GramStats:
         f = np.broadcast_to(np.asarray(factor, dtype=np.float64), self.n.shape)
         return replace(self, n=self.n * f, G=self.G * f[:, None, None], b=self.b * f[:, None], yy=self.yy * f)
 
+    def rescaled(self, scale: Array) -> GramStats:
+        """Statistics of the features divided by `scale` (d,)."""
+        G = self.G[0] / scale / scale[:, None] if self.G.strides[0] == 0 else self.G / scale / scale[:, None]
+        return replace(self, x_mean=self.x_mean / scale, G=np.broadcast_to(G, self.G.shape), b=self.b / scale)
+
     def is_shared(self) -> bool:
         """Whether all tasks have the same G (shared inputs, nothing missing)."""
         return is_shared(self.G)

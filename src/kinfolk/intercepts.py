@@ -11,7 +11,7 @@ similar intercepts when they predict similar values where the data are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,8 @@ INTERCEPTS = ("free", "coupled", "shrunk", None)
 class NormalEquations:
     """The quadratic w'G_t w - 2 b_t'w + yy_t of every task, in the unknowns that the solvers see.
 
-    `has_ones` says whether the last unknown of each task is an intercept; `x0, y0` are the origin it refers to.
+    `has_ones` says whether the last unknown of each task is an intercept; `x0, y0` are the origin it refers to. With a
+    `basis` the unknowns are v in w = basis v.
     """
 
     G: Array
@@ -34,6 +35,7 @@ class NormalEquations:
     has_ones: bool
     x0: Array
     y0: Array
+    basis: Array | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -50,8 +52,17 @@ class NormalEquations:
         """Whether all tasks have the same G."""
         return is_shared(self.G)
 
+    def in_basis(self, slopes: Array) -> NormalEquations:
+        """The same problem in the unknowns v with w = slopes v; an intercept stays as it is."""
+        d = self.b.shape[1]
+        B = np.eye(d)
+        B[: d - self.has_ones, : d - self.has_ones] = slopes
+        G = np.broadcast_to(B.T @ self.G[0] @ B, self.G.shape) if self.is_shared() else B.T @ self.G @ B
+        return replace(self, G=G, b=self.b @ B, basis=B)
+
     def coefficients(self, V: Array) -> tuple[Array, Array]:
         """Slopes (T, d) and intercepts (T,) in the units of the rows."""
+        V = V if self.basis is None else V @ self.basis.T
         W = V[:, : V.shape[1] - self.has_ones]
         level = V[:, -1] if self.has_ones else 0.0
         return np.ascontiguousarray(W), level + self.y0 - np.einsum("td,td->t", self.x0, W)

@@ -106,9 +106,7 @@ def test_nearly_fused_pairs_cost_few_inner_iterations():
     problem = Fusion(gram.G + 1e-3 * np.eye(4), gram.b, gram.yy.sum(), edges, 2.0 * a)
     lengths = np.random.default_rng(0).choice([1e-7, 1.0], size=len(edges))
     system = problem.system(lengths, 1e-8)
-    solution = conjugate_gradients(
-        system.apply, gram.b, preconditioner(problem, system), tol=1e-8, max_iter=200
-    )
+    solution = conjugate_gradients(system.apply, gram.b, preconditioner(problem, system), tol=1e-8, max_iter=200)
     assert solution.converged and solution.n_iter < 60
 
 

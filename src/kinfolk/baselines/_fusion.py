@@ -60,7 +60,7 @@ class Fusion:
         return value + 1e-6 * self.yy + TINY
 
     def system(self, u: Array, eps: float) -> WeightSystem:
-        """The weight step of the half-quadratic form, ||u|| = min_l l ||u||^2 + 1 / (4 l), with l = 1 / (2 max(u, eps))."""
+        """The weight step of the half-quadratic ||u|| = min_l l ||u||^2 + 1 / (4 l), at l = 1 / (2 max(u, eps))."""
         d = self.b.shape[1]
         L = laplacian(self.edges.adjacency(0.5 * self.pull / np.maximum(u, eps)))
         return WeightSystem(self.H, self.b, L, np.ones(d), np.zeros(d))
@@ -115,9 +115,9 @@ def lengths(differences: Array) -> Array:
 def preconditioner(problem: Fusion, system: WeightSystem) -> Operator:
     """Blocks of single tasks, plus blocks of tasks that strong edges have all but fused.
 
-    Differs from `kinfolk.weights.solve_cg`: nearly fused pairs make the Laplacian as stiff as 1 / eps inside a component,
-    where its coarse level (whole components) does not look; and the blocks come from one eigendecomposition, since only
-    their diagonal changes between reweightings.
+    Differs from `kinfolk.weights.solve_cg`: nearly fused pairs make the Laplacian as stiff as 1 / eps inside a
+    component, where its coarse level (whole components) does not look; and the blocks come from one eigendecomposition,
+    since only their diagonal changes between reweightings.
     """
     values, vectors = problem.eigen
     shrink = 1 / (values + system.pull[:, None])

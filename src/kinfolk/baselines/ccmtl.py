@@ -121,8 +121,8 @@ class CCMTL(MultiTaskRegressor):
         pulled = a * lam > 0
         problem = Fusion(H, gram.b, float(gram.yy.sum()), edges.select(pulled), (a * lam)[pulled])
         course = self._solve(problem, start)
-        within = max(FUSED * float(np.median(u)) if len(u) else 0.0, 2 * course.eps)
-        cluster, W = fuse(problem, course.W, within)
+        shortest = FUSED * float(np.median(u)) if len(u) else 0.0
+        cluster, W = fuse(problem, course.W, (max(shortest, 2 * course.eps), shortest))
         return Fit(W, TaskGraph(A, gram.labels), attributes=_attributes(problem, course, W, cluster, lam))
 
     def _solve(self, problem: Fusion, start: Array) -> Course:
@@ -226,5 +226,5 @@ def _attributes(problem: Fusion, course: Course, W: Array, cluster: Array, lam: 
         "objective_history_": np.append(course.history, value),
         "n_iter_": max(course.n_iter, 1),  # one solve, if nothing pulls
         "converged_": course.converged,
-        "optimality_": {"duality_gap": max(gap, 0.0), "eps": course.eps, "inner": course.inner},
+        "optimality_": {"duality_gap": max(float(gap), 0.0), "eps": course.eps, "inner": course.inner},
     }

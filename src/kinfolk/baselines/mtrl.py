@@ -16,6 +16,8 @@ from kinfolk.structures import TaskCovariance
 
 VALUE_FLOOR = 1e-8  # of the objective at W = 0: gaps are relative to the objective, but to no less than this
 
+TINY = float(np.finfo(float).tiny)
+
 
 class MTRL(MultiTaskRegressor):
     """Multi-task relationship learning: the coefficients and the covariance of the tasks that explains them.
@@ -134,7 +136,7 @@ def squared_trace_norm_problem(gram: GramStats, ridge: float, coupling: float) -
     curvature = max(float(np.linalg.eigvalsh(H).max()) * (1 + 1e-12), TINY)
 
     def relative_gap(W: Array, gradient: Array, value: float) -> float:
-        steepest = np.linalg.norm(gradient, 2)
+        steepest = float(np.linalg.norm(gradient, 2))
         gap = float(np.vdot(W, gradient)) + coupling / 2 * trace_norm(W) ** 2 + steepest**2 / (2 * coupling)
         return float(max(gap, 0.0) / max(value, VALUE_FLOOR * constant, TINY))
 

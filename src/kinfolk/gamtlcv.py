@@ -1,0 +1,324 @@
+"""GAMTLCV: GAMTL tuned by folds of statistics, beside the methods without a graph that it must not lose to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from kinfolk.base import Fit, MultiTaskRegressor
+from kinfolk.candidates import SHRUNK, SLOPES, SLOPES_OWN, Candidate, fit_candidates, graph_candidate, limits
+from kinfolk.folds import Folds
+from kinfolk.gamtl import GAMTL
+from kinfolk.gram import TINY, Array, GramStats
+from kinfolk.progress import Callback, report
+from kinfolk.stacking import best_mixture, cross_errors, mixture_errors
+from kinfolk.structures import TaskGraph
+
+MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's own data
+ENLARGE = 2  # times that the grid of strengths may grow at the edge where the best one lies
+CAUTION = 1.0  # standard errors by which a model must beat random slopes, which need no tuning, to share in full
+FINALISTS = 4  # graph candidates that may share in the mixture
+
+
+class Gain(NamedTuple):
+    """Relative reduction of the held-out error by the graph, mean over tasks, and its standard error."""
+
+    mean: float
+    standard_error: float
+
+
+class GAMTLCV(MultiTaskRegressor):
+    """GAMTL with everything chosen by cross-validation, and a guard: sharing that does not help is not used.
+
+    Rows become statistics once; a fold's training statistics are the total minus the fold. Tried are
+
+    - the limits without a graph: task mean, ridge per task, pooled with own and with common intercepts, shrunk to the
+      mean, random slopes, each with its penalty chosen on the same folds;
+    - GAMTL over `metrics`, `anchors`, `neighbors`, `strengths` and `ridges`; strengths grow at an edge that is best.
+
+    All are linear in the same features, so the prediction is the mixture of them with the least held-out error, the
+    tasks weighted so that a loud one does not rule. If the graph lowers that error by more than `guard` standard errors
+    over tasks, the mixture includes it (`graph_helps_`); otherwise it is one of limits, and the graph is descriptive.
+
+    Parameters
+    ----------
+    task : name or position of the task column of X; None if y has one column per task
+    neighbors : numbers of neighbours to try
+    strengths : how hard neighbours pull, to try
+    ridges : penalties to try, in multiples of the best one of a ridge per task
+    anchors, metrics : to try, see `GAMTL`
+    intercept : "auto" (what a mixed model cross-validates better with), "free" or "shrunk"
+    cv : folds, a number, or (train, test) pairs of row positions
+    guard : standard errors by which the graph must win
+    features : a transformer for the non-task columns; columns are put on one scale in any case
+    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+    n_jobs : folds in parallel, with joblib (and any of its backends)
+    random_state : draws the folds
+    callback : called with a `Progress` after every fold
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays of shape (T, d) and (T,); tasks_ : their labels
+    adjacency_, graph_ : the graph of the best GAMTL candidate
+    graph_helps_ : whether the graph takes part in predictions; gain_ : its gain and standard error
+    best_params_ : of the best GAMTL candidate; mixture_ : name of every model that takes part, with its share
+    cv_results_ : a row per candidate: parameters, held-out RMSE pooled and mean over tasks
+    cv_errors_ : held-out RMSE of every task; limit_errors_ : the same without the graph
+    """
+
+    def __init__(
+        self,
+        task: str | int | None = None,
+        *,
+        neighbors: tuple[float, ...] = (5,),
+        strengths: tuple[float, ...] = (0.1, 1.0, 10.0),
+        ridges: tuple[float, ...] = (0.1, 1.0),
+        anchors: tuple[float, ...] = (0.0, 0.5),
+        metrics: tuple[str, ...] = ("identity", "learned"),
+        intercept: str = "auto",
+        cv: Any = 5,
+        guard: float = 2.0,
+        features: Any = None,
+        unseen: str = "error",
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        callback: Callback | None = None,
+    ) -> None:
+        self.task = task
+        self.neighbors = neighbors
+        self.strengths = strengths
+        self.ridges = ridges
+        self.anchors = anchors
+        self.metrics = metrics
+        self.intercept = intercept
+        self.cv = cv
+        self.guard = guard
+        self.features = features
+        self.unseen = unseen
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.callback = callback
+
+    @property
+    def needs_two_rows(self) -> bool:  # type: ignore[override]
+        """Folds may leave a task without rows, so one row is no worse."""
+        return False
+
+    @property
+    def graph_(self) -> TaskGraph:
+        """The task graph, with names."""
+        return self.structure_
+
+    @property
+    def adjacency_(self) -> Any:
+        """The weighted adjacency, CSR (T, T)."""
+        return self.structure_.adjacency
+
+    def _wants_folds(self) -> bool:
+        return True
+
+    def _fit_folds(self, folds: Folds) -> Fit:
+        self._check_parameters()
+        scale = self._scale(folds.total)
+        folds = Folds(folds.total.rescaled(scale), tuple(part.rescaled(scale) for part in folds.held_out))
+        search = Search(folds, self.n_jobs, self.callback)
+        search.add(self._limits(folds))
+        intercept = self._intercept(search)
+        grid = self._grid(intercept, search)
+        search.add([graph_candidate(**point) for point in grid])
+        self._enlarge(search, grid)
+        return self._choose(search, scale)
+
+    def _scale(self, gram: GramStats) -> Array:
+        return feature_scale(gram)
+
+    def _limits(self, folds: Folds) -> list[Candidate]:
+        return limits(folds, mean_ridge=MEAN_RIDGE, slopes=True)
+
+    def _intercept(self, search: Search) -> str:
+        """Free or shrunk, whichever the mixed model predicts better with."""
+        if self.intercept != "auto":
+            return self.intercept
+        return "free" if search.error(SLOPES_OWN) <= search.error(SLOPES) else "shrunk"
+
+    def _grid(self, intercept: str, search: Search) -> list[dict[str, Any]]:
+        own = search.candidate("ridge per task").parameters["penalty"]
+        points = product(self.metrics, self.anchors, self.neighbors, self.ridges, self.strengths)
+        names = "metric", "anchor", "neighbors", "ridge", "strength"
+        return [
+            {**dict(zip(names, (m, a, k, r * own, s), strict=True)), "intercept": intercept} for m, a, k, r, s in points
+        ]
+
+    def _enlarge(self, search: Search, grid: list[dict[str, Any]]) -> None:
+        """Go on beyond the strengths where the best one is the least or the largest."""
+        tried = sorted(set(self.strengths))
+        ratio = tried[-1] / tried[-2] if len(tried) > 1 else 10.0
+        for _ in range(ENLARGE):
+            best = search.best_graph().parameters
+            edge = {tried[0]: tried[0] / ratio, tried[-1]: tried[-1] * ratio}.get(best["strength"])
+            if edge is None:
+                return
+            tried = sorted([*tried, edge])
+            search.add([graph_candidate(**{**best, "strength": edge})])
+
+    def _choose(self, search: Search, scale: Array) -> Fit:
+        weight = search.task_weights()
+        without = search.mixture(search.limits(), weight)
+        with_graph = search.mixture(search.limits() + search.finalists(FINALISTS), weight)
+        gain = paired_gain(without.errors, with_graph.errors, search.rows)
+        helps = bool(gain.mean > self.guard * gain.standard_error)
+        chosen = with_graph if helps else without
+        total = search.folds.total
+        W, c = chosen.fit(total)
+        best = search.best_graph()
+        model = GAMTL(**best.parameters).fit_gram(total)
+        attributes = {
+            "graph_helps_": helps,
+            "gain_": gain,
+            "best_params_": best.parameters,
+            "mixture_": {m.name: float(p) for m, p in zip(chosen.members, chosen.shares, strict=True)},
+            "cv_results_": search.table(),
+            "cv_errors_": np.sqrt(chosen.errors / search.rows),
+            "limit_errors_": np.sqrt(without.errors / search.rows),
+            "optimality_": model.optimality_,
+            "converged_": model.converged_,
+            "objective_history_": model.objective_history_,
+            "n_iter_": model.n_iter_,
+            "relevance_": model.relevance_ / scale,
+        }
+        return Fit(W / scale, model.graph_, c, attributes)
+
+    def _check_parameters(self) -> None:
+        for name in ("neighbors", "strengths", "ridges", "anchors", "metrics"):
+            if not np.size(getattr(self, name)):
+                raise ValueError(f"{name} is empty: give at least one value to try")
+        if self.intercept not in ("auto", "free", "shrunk"):
+            raise ValueError(f'intercept={self.intercept!r}: choose "auto", "free" or "shrunk"')
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Candidates with their shares, and the held-out squared errors of every task."""
+
+    members: list[Candidate]
+    shares: Array
+    errors: Array
+
+    def fit(self, gram: GramStats) -> tuple[Array, Array]:
+        """Coefficients and intercepts on all rows."""
+        W, c = fit_candidates(gram, self.members)
+        return np.tensordot(self.shares, W, axes=1), np.tensordot(self.shares, c, axes=1)
+
+
+class Search:
+    """Candidates and what they predict for held-out rows, fold by fold."""
+
+    def __init__(self, folds: Folds, n_jobs: int | None, callback: Callback | None) -> None:
+        self.folds, self.n_jobs, self.callback = folds, n_jobs, callback
+        self.rows = np.maximum(sum(part.n for part in folds.held_out), TINY)
+        self.tried: list[Candidate] = []
+        self.coef: list[list[Array]] = [[] for _ in folds.held_out]
+        self.intercept: list[list[Array]] = [[] for _ in folds.held_out]
+        self.squared: list[Array] = []
+
+    def add(self, candidates: list[Candidate]) -> None:
+        """Fit candidates on every fold's complement and keep their held-out errors."""
+        jobs = (delayed(fit_candidates)(self.folds.training(f), candidates) for f in range(len(self.folds)))
+        errors = np.zeros((len(candidates), len(self.rows)))
+        for f, (W, c) in enumerate(Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)):
+            self.coef[f].extend(W)
+            self.intercept[f].extend(c)
+            E = cross_errors_own(self.folds.held_out[f], W, c)
+            errors += E
+            report(self.callback, "cross-validation", f + 1, len(self.folds))
+        self.tried.extend(candidates)
+        self.squared.extend(np.maximum(errors, 0.0))
+
+    def score(self, squared: Array) -> float:
+        """Mean over tasks of the root mean squared error."""
+        seen = self.rows > TINY
+        return float(np.sqrt(squared[seen] / self.rows[seen]).mean())
+
+    def error(self, name: str) -> float:
+        """Score of a candidate by name."""
+        return self.score(self.squared[self._index(name)])
+
+    def candidate(self, name: str) -> Candidate:
+        """A candidate by name."""
+        return self.tried[self._index(name)]
+
+    def _index(self, name: str) -> int:
+        return [c.name for c in self.tried].index(name)
+
+    def limits(self) -> list[int]:
+        """Positions of the candidates without a graph."""
+        return [k for k, c in enumerate(self.tried) if not c.has_graph]
+
+    def finalists(self, count: int) -> list[int]:
+        """Positions of the best graph candidates."""
+        graphs = [k for k, c in enumerate(self.tried) if c.has_graph]
+        return sorted(graphs, key=lambda k: self.score(self.squared[k]))[:count]
+
+    def best_graph(self) -> Candidate:
+        """The graph candidate of least error."""
+        return self.tried[self.finalists(1)[0]]
+
+    def task_weights(self) -> Array:
+        """1 / RMSE of every task under the best limit: the gradient of the mean over tasks of the RMSE."""
+        best = min(self.limits(), key=lambda k: self.score(self.squared[k]))
+        rmse = np.sqrt(self.squared[best] / self.rows)
+        floor = 0.05 * float(np.median(rmse[self.rows > TINY]))
+        return np.where(self.rows > TINY, 1 / np.maximum(rmse, max(floor, TINY)) / self.rows, 0.0)
+
+    def mixture(self, which: list[int], weight: Array) -> Mixture:
+        """The mixture of some candidates with the least weighted held-out error."""
+        E = np.zeros((len(self.rows), len(which), len(which)))
+        for f, part in enumerate(self.folds.held_out):
+            W, c = (np.stack([models[f][k] for k in which]) for models in (self.coef, self.intercept))
+            E += cross_errors(part, W, c)
+        names = [self.tried[k].name for k in which]
+        favourite = names.index(SLOPES if SLOPES in names else SHRUNK)
+        shares = best_mixture(E, weight, favourite=favourite, caution=CAUTION)
+        kept = shares > 1e-3
+        shares = np.where(kept, shares, 0.0) / shares[kept].sum()
+        errors = mixture_errors(E, shares)
+        return Mixture([self.tried[k] for k, keep in zip(which, kept, strict=True) if keep], shares[kept], errors)
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row per candidate."""
+        return [
+            {
+                "name": candidate.name,
+                **candidate.parameters,
+                "rmse_pooled": float(np.sqrt(squared.sum() / self.rows.sum())),
+                "rmse_tasks": self.score(squared),
+            }
+            for candidate, squared in zip(self.tried, self.squared, strict=True)
+        ]
+
+
+def cross_errors_own(gram: GramStats, W: Array, c: Array) -> Array:
+    """Squared errors (M, T) of models W (M, T, d), c (M, T)."""
+    off = gram.y_mean - c - np.einsum("mtd,td->mt", W, gram.x_mean)
+    GW = np.matmul(gram.G, W[:, :, :, None])[:, :, :, 0]
+    return gram.yy + np.einsum("mtd,mtd->mt", GW - 2 * gram.b, W) + gram.n * off**2
+
+
+def paired_gain(before: Array, after: Array, rows: Array) -> Gain:
+    """Relative fall of the RMSE, mean over tasks, with its standard error over tasks."""
+    seen = rows > TINY
+    one, two = np.sqrt(before[seen] / rows[seen]), np.sqrt(after[seen] / rows[seen])
+    gain = (one - two) / max(float(one.mean()), TINY)
+    error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.inf
+    return Gain(float(gain.mean()), float(error))
+
+
+def feature_scale(gram: GramStats) -> NDArray[np.float64]:
+    """Standard deviation of every feature within tasks, all rows together; 1 for those that never vary."""
+    variance = np.diagonal(gram.G, axis1=1, axis2=2).sum(axis=0) / max(float(gram.n.sum()), TINY)
+    return np.where(variance > 0, np.sqrt(variance), 1.0)

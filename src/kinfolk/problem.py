@@ -1,0 +1,163 @@
+"""The joint problem of weights and graph for given statistics: steps, value, certificates, and its calibration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from kinfolk.alternate import Alternation, alternate
+from kinfolk.gram import TINY, Array
+from kinfolk.graph import DENSE_TASKS, graph_of_weights, nearest, squared_distances, theta_of_weights
+from kinfolk.intercepts import NormalEquations
+from kinfolk.objective import duality_gap, graph_coupling, graph_residual, objective_terms, uniform_coupling
+from kinfolk.progress import Callback
+from kinfolk.solution import Solution
+from kinfolk.weights import WeightSystem, solve_system, weight_system
+
+LEAST_STRENGTH = 1e-9  # strength=0 still learns a graph, from weights that do not feel it
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One instance of the objective: its two steps, its value and its certificates.
+
+    `scale` (d,) is 0 for a shrunk intercept, which the graph does not couple, else 1; `shrinkage` (d,) is the penalty
+    on the distance of such an unknown to its mean over tasks.
+    """
+
+    equations: NormalEquations
+    ridge: Array
+    anchor: float
+    alpha: float
+    beta: float
+    gamma: float
+    scale: Array
+    shrinkage: Array
+    weights_solver: str = "auto"
+    graph_solver: str = "auto"
+
+    @property
+    def pull(self) -> float:
+        """The part of gamma that acts along the graph."""
+        return self.gamma * (1 - self.anchor)
+
+    def system(self, A: sparse.csr_array) -> WeightSystem:
+        """The linear system of the weight step."""
+        T = self.equations.shape[0]
+        return weight_system(
+            self.equations.G,
+            self.equations.b,
+            A,
+            self.gamma,
+            ridge=self.ridge,
+            anchor=self.anchor,
+            scale=self.scale,
+            extra_uniform=self.shrinkage / T,
+        )
+
+    def weight_step(self, A: sparse.csr_array, W: Array) -> Solution:
+        """The weights that are best for a graph."""
+        return solve_system(self.system(A), method=self.weights_solver, start=W)
+
+    def graph_step(self, W: Array, dual: Array | None) -> Solution:
+        """The graph that is best for weights."""
+        return graph_of_weights(
+            W * self.scale,
+            alpha=self.alpha,
+            beta=self.beta,
+            gamma=self.pull,
+            method=self.graph_solver,
+            start=dual,
+        )
+
+    def objective(self, W: Array, A: sparse.csr_array) -> float:
+        """F."""
+        terms = objective_terms(
+            self.equations,
+            W,
+            A,
+            alpha=self.alpha,
+            beta=self.beta,
+            gamma=0.0,
+            ridge=self.ridge,
+        )
+        coupled = W * self.scale
+        pull = (1 - self.anchor) * graph_coupling(A, coupled) + self.anchor * uniform_coupling(coupled)
+        away = float(((W - W.mean(axis=0)) ** 2 @ self.shrinkage).sum())
+        return terms.total + self.gamma * pull + away
+
+    def optimality(self, result: Alternation) -> dict[str, float]:
+        """The certificates of both steps at the end; those of the graph over all pairs, so not for very many tasks."""
+        W, A = result.weights.value, result.graph.value
+        alpha, beta, gamma = self.alpha, self.beta, self.pull
+        Z = squared_distances(W * self.scale) if len(W) <= DENSE_TASKS else None
+        return {
+            "weights_residual": self.system(A).residual(W),
+            "graph_residual": np.nan if Z is None else graph_residual(A, Z, alpha=alpha, beta=beta, gamma=gamma),
+            "duality_gap": result.gap if Z is None else duality_gap(A, Z, alpha=alpha, beta=beta, gamma=gamma),
+            "certified": result.graph.certified,
+        }
+
+
+def independent(equations: NormalEquations, ridge: Array, floor: float = 0.01) -> Array:
+    """Ridge fits of every task alone, with `floor` times the mean diagonal of all G_t added to the penalty."""
+    typical = np.trace(equations.G, axis1=1, axis2=2).mean() / equations.shape[1]
+    H = equations.G + ridge + max(floor * typical, TINY) * np.eye(equations.shape[1])
+    return np.linalg.solve(H, equations.b[:, :, None])[:, :, 0]
+
+
+def theta_at_start(problem: Problem, neighbors: float) -> float:
+    """theta for about `neighbors` neighbours in the graph of the independent fits."""
+    return theta_of_weights(independent(problem.equations, problem.ridge) * problem.scale, neighbors)
+
+
+def calibrated(problem: Problem, theta: float, strength: float) -> Problem:
+    """The problem with alpha, beta and gamma for a given theta and a pull of `strength` (docs/maths.md).
+
+    theta comes from the independent fits and stays: chosen anew from coupled weights it would follow its own choice,
+    and the graph would fall apart into pairs. gamma is set so that the mean of 2 gamma degree is `strength` times the
+    mean of tr(G_t) / d, first for the graph of the independent fits, then for the graphs that follow from it, whose
+    degrees are larger.
+    """
+    equations, anchor = problem.equations, problem.anchor
+    W0 = independent(equations, problem.ridge)
+    own = np.trace(equations.G, axis1=1, axis2=2).mean() / equations.shape[1]
+    target = max(strength, LEAST_STRENGTH) * max(own, TINY)
+
+    def with_gamma(gamma: float) -> Problem:
+        along = gamma * max(1 - anchor, 1e-6)  # with anchor = 1 weights and graph do not meet: any positive letters do
+        return replace(problem, alpha=along / theta, beta=along / (2 * theta), gamma=gamma)
+
+    W, gamma = W0, target
+    for _ in range(0 if len(W0) == 1 else 3 if len(W0) <= DENSE_TASKS else 1):
+        graph = with_gamma(gamma).graph_step(W, None)
+        degree = (1 - anchor) * graph.value.sum() / len(W0) + anchor
+        gamma = target / (2 * degree)
+        W = with_gamma(gamma).weight_step(graph.value, W0).value
+    return with_gamma(gamma)
+
+
+def solve(
+    problem: Problem, *, tol: float, max_iter: int, quiet: bool = False, callback: Callback | None = None
+) -> Alternation:
+    """Alternate from the independent fits."""
+    return alternate(
+        problem.weight_step,
+        problem.graph_step,
+        problem.objective,
+        independent(problem.equations, problem.ridge),
+        tol=tol,
+        max_iter=max_iter,
+        quiet=quiet,
+        callback=callback,
+    )
+
+
+def remoteness(W: Array) -> Array | None:
+    """Squared distance of every task to its nearest, over the median of these."""
+    if len(W) < 3:
+        return None
+    least = nearest(W, 1).distance[:, 0]
+    return least / max(float(np.median(least)), TINY)

@@ -1,0 +1,187 @@
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from kinfolk import GAMTLCV, RBFGAMTL
+from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
+from kinfolk.candidates import fit_candidates, graph_candidate, limits
+from kinfolk.datasets import make_circle, make_groups
+from kinfolk.folds import Folds, squared_errors
+from kinfolk.gram import GramStats
+from kinfolk.stacking import best_mixture, cross_errors, mixture_errors
+from problems import frame
+
+QUICK = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,)}
+
+
+def rmse_over_tasks(model, data):
+    squared = (model.predict(data.test_data) - data.test_target) ** 2
+    codes = np.searchsorted(model.tasks_, data.test_data[data.task])
+    return float(np.sqrt(np.bincount(codes, squared) / np.bincount(codes)).mean())
+
+
+@pytest.fixture(scope="module")
+def groups():
+    data = make_groups(random_state=1)
+    return data, GAMTLCV(task=data.task).fit(data.data, data.target)
+
+
+def test_where_groups_exist_the_graph_helps_and_wins_by_far(groups):
+    data, model = groups
+    assert model.graph_helps_ and model.gain_.mean > 2 * model.gain_.standard_error
+    rivals = [
+        Independent(data.task, penalty="cv"),
+        Pooled(data.task, penalty="cv"),
+        MeanShrunk(data.task, penalty="cv"),
+    ]
+    best = min(rmse_over_tasks(rival.fit(data.data, data.target), data) for rival in [*rivals, RandomSlopes(data.task)])
+    assert rmse_over_tasks(model, data) < 0.6 * best
+
+
+def test_the_planted_edges_and_outliers_are_found(groups):
+    data, model = groups
+    truth = np.zeros((20, 20))
+    truth[tuple(np.array(data.edges).T)] = 1
+    upper = np.triu_indices(20, k=1)
+    assert roc_auc_score(truth[upper], model.adjacency_.toarray()[upper]) > 0.97
+    assert model.graph_.outliers() == [19, 20]
+
+
+def test_the_account_of_the_choice_is_complete(groups):
+    _, model = groups
+    assert sum(model.mixture_.values()) == pytest.approx(1)
+    assert {"metric", "strength", "ridge", "anchor", "neighbors", "intercept"} == set(model.best_params_)
+    names = [row["name"] for row in model.cv_results_]
+    assert {"task mean", "ridge per task", "pooled", "shrunk to the mean"} < set(names)
+    assert set(model.mixture_) <= set(names)
+    assert model.cv_errors_.shape == (20,) and (model.cv_errors_ > 0).all()
+    assert model.relevance_.shape == (30,)
+
+
+def test_where_slopes_vary_in_two_directions_only_it_is_no_worse_than_the_mixed_model():
+    data = make_circle(random_state=0)
+    model = GAMTLCV(task=data.task).fit(data.data, data.target)
+    rival = RandomSlopes(data.task).fit(data.data, data.target)
+    assert rmse_over_tasks(model, data) < 1.01 * rmse_over_tasks(rival, data)
+
+
+def test_unrelated_tasks_are_left_alone():
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(12), 60)
+    X = rng.normal(size=(720, 3))
+    y = np.einsum("nd,nd->n", X, rng.normal(size=(12, 3))[task]) + rng.normal(size=720)
+    model = GAMTLCV(task=0).fit(np.column_stack([task, X]), y)
+    own = Independent(task=0, penalty="cv").fit(np.column_stack([task, X]), y)
+    np.testing.assert_allclose(model.coef_, own.coef_, atol=0.1)
+
+
+@pytest.fixture(scope="module")
+def folds():
+    rng = np.random.default_rng(3)
+    codes = np.repeat(np.arange(6), 20)
+    X = rng.normal(size=(120, 3))
+    y = X @ rng.normal(size=3) + codes + rng.normal(size=120)
+    fold = rng.integers(4, size=120)
+    return Folds.of_rows(X, y, codes, np.arange(6), fold), (X, y, codes, fold)
+
+
+def test_fold_fits_by_subtraction_are_fits_of_the_rows_left(folds):
+    statistics, (X, y, codes, fold) = folds
+    candidates = [*limits(statistics, mean_ridge=0.02, slopes=True), graph_candidate(strength=1.0, ridge=0.1)]
+    for f in range(4):
+        kept = fold != f
+        direct = GramStats.from_codes(X[kept], y[kept], codes[kept], np.arange(6))
+        for one, two in zip(
+            fit_candidates(statistics.training(f), candidates), fit_candidates(direct, candidates), strict=True
+        ):
+            np.testing.assert_allclose(one, two, atol=1e-7)
+
+
+def test_cross_errors_are_inner_products_of_residuals(folds):
+    statistics, (X, y, codes, _) = folds
+    rng = np.random.default_rng(0)
+    W, c = rng.normal(size=(3, 6, 3)), rng.normal(size=(3, 6))
+    residual = y - np.einsum("nd,mnd->mn", X, W[:, codes]) - c[:, codes]
+    plain = np.stack([residual[:, codes == t] @ residual[:, codes == t].T for t in range(6)])
+    E = cross_errors(statistics.total, W, c)
+    np.testing.assert_allclose(E, plain, rtol=1e-9)
+    np.testing.assert_allclose(E[:, 1, 1], squared_errors(statistics.total, W[1], c[1]))
+
+
+def test_the_best_mixture_is_the_best_on_a_grid():
+    rng = np.random.default_rng(5)
+    residual = rng.normal(size=(8, 3, 30)) * np.array([1.0, 1.3, 2.0])[:, None]
+    E = residual @ residual.transpose(0, 2, 1)
+    p = best_mixture(E, np.ones(8))
+    steps = np.linspace(0, 1, 41)
+    grid = [np.array([a, b, 1 - a - b]) for a in steps for b in steps if a + b <= 1]
+    assert p.sum() == pytest.approx(1) and (p >= 0).all()
+    assert mixture_errors(E, p).sum() <= min(mixture_errors(E, q).sum() for q in grid) + 1e-6
+
+
+def test_caution_keeps_to_the_favourite_unless_another_is_clearly_better():
+    rng = np.random.default_rng(5)
+    residual = rng.normal(size=(40, 2, 20))
+    E = residual @ residual.transpose(0, 2, 1)
+    assert best_mixture(E, np.ones(40), favourite=0, caution=100.0)[0] == pytest.approx(1)
+    E[:, 0] *= 100
+    E[:, :, 0] *= 100
+    assert best_mixture(E, np.ones(40), favourite=0, caution=1.0)[1] > 0.95
+
+
+def test_folds_in_parallel_give_the_same_model():
+    table, y = frame(3, T=5, n=(12, 15))
+    one, two = (GAMTLCV(task="who", n_jobs=n, **QUICK).fit(table, y) for n in (None, 2))
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+
+
+def test_units_of_features_and_target_do_not_matter():
+    table, y = frame(3, T=5, n=(12, 15))
+    scaled = table.assign(x0=1000 * table.x0)
+    one = GAMTLCV(task="who", **QUICK).fit(table, y).predict(table)
+    two = GAMTLCV(task="who", **QUICK).fit(scaled, 1e-3 * y).predict(scaled)
+    np.testing.assert_allclose(1e3 * two, one, rtol=1e-3, atol=1e-3)
+
+
+def test_groups_keep_whole_sittings_together_and_progress_is_told():
+    table, y = frame(3, T=5, n=(20, 25))
+    seen = []
+    model = GAMTLCV(task="who", callback=seen.append, **QUICK).fit(table, y, groups=np.arange(len(y)) // 4)
+    assert np.isfinite(model.predict(table)).all()
+    assert {p.stage for p in seen} == {"cross-validation"}
+
+
+BAD = [({"strengths": ()}, "strengths is empty"), ({"intercept": "own"}, "intercept='own'")]
+
+
+@pytest.mark.parametrize(("parameters", "message"), BAD)
+def test_bad_parameters_are_refused(parameters, message):
+    table, y = frame(3, T=4)
+    with pytest.raises(ValueError, match=message):
+        GAMTLCV(task="who", **parameters).fit(table, y)
+
+
+def test_statistics_in_one_block_cannot_be_cross_validated():
+    with pytest.raises(ValueError, match="cannot be cut into folds"):
+        GAMTLCV().fit_gram(GramStats.from_rows(np.ones((3, 1)), np.ones(3)))
+
+
+def test_rbf_heads_follow_curves_that_lines_cannot():
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(6), 40)
+    x = rng.uniform(-3, 3, size=(240, 2))
+    y = np.sin(2 * x[:, 0]) * np.where(task < 3, 1.0, -1.0) + 0.05 * rng.normal(size=240)
+    table = np.column_stack([task, x])
+    curved, straight = RBFGAMTL(task=0).fit(table, y), GAMTLCV(task=0, **QUICK).fit(table, y)
+    fresh = np.column_stack([np.repeat(np.arange(6), 30), rng.uniform(-2.5, 2.5, size=(180, 2))])
+    truth = np.sin(2 * fresh[:, 1]) * np.where(fresh[:, 0] < 3, 1.0, -1.0)
+    errors = [np.sqrt(((m.predict(fresh) - truth) ** 2).mean()) for m in (curved, straight)]
+    assert errors[0] < 0.25 < 0.5 < errors[1]
+    assert curved.rbf_setting_ in curved.rbf_errors_
+
+
+def test_rbf_takes_long_tables_without_weights():
+    with pytest.raises(ValueError, match="long tables"):
+        RBFGAMTL().fit(np.ones((5, 2)), np.ones((5, 3)))
+    with pytest.raises(ValueError, match="sample_weight"):
+        RBFGAMTL(task=0).fit(np.ones((5, 2)), np.ones(5), sample_weight=np.ones(5))
