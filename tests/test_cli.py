@@ -47,3 +47,10 @@ def test_without_a_command_help_is_shown():
 
 def test_version():
     assert kinfolk("--version").stdout == f"kinfolk {__version__}\n"
+
+
+def test_methods_lists_ours_and_all_competitors():
+    listed = [line.split()[0] for line in kinfolk("methods").stdout.splitlines()]
+    assert {"GAMTL", "GAMTLCV", "RBFGAMTL", "MTRL", "MSSL", "BMSL", "TAT", "GFL", "CCMTL", "RandomSlopes"} <= set(
+        listed
+    )

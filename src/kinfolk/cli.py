@@ -38,6 +38,8 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--out", type=Path, default=Path("kinfolk-demo"), help="folder for graph.png (%(default)s)")
     demo.add_argument("--seed", type=int, default=0, help="seed of the example data (%(default)s)")
     demo.set_defaults(run=_demo)
+    methods = commands.add_parser("methods", help="list the methods that can be fitted and compared")
+    methods.set_defaults(run=_methods)
     for command in commands.choices.values():
         command.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
@@ -48,4 +50,14 @@ def _demo(options: argparse.Namespace) -> int:
 
     for line in run_demo(options.out, seed=options.seed):
         print(line, flush=True)
+    return 0
+
+
+def _methods(options: argparse.Namespace) -> int:
+    from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
+    from kinfolk.baselines import METHODS
+
+    ours = {"GAMTL": GAMTL, "GAMTLCV": GAMTLCV, "RBFGAMTL": RBFGAMTL}
+    for name, method in {**ours, **METHODS}.items():
+        print(f"{name:14s} {(method.__doc__ or '').splitlines()[0]}")
     return 0

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
-from kinfolk.gram import Array
+from kinfolk.gram import TINY, Array
 from kinfolk.krylov import conjugate_gradients
 from kinfolk.solution import Solution
 
@@ -150,7 +150,7 @@ def _admm(C: Array, R: Array, Z: Array, *, tol: float, max_iter: int) -> Solutio
 
 
 def _relative(change: Array, to: Array) -> float:
-    return float(np.linalg.norm(change) / max(np.linalg.norm(to), np.finfo(float).tiny))
+    return float(np.linalg.norm(change)) / max(float(np.linalg.norm(to)), TINY)
 
 
 def _balance(primal: float, dual: float) -> float:

@@ -43,7 +43,8 @@ def best_mixture(E: Array, weight: Array, *, favourite: int = 0, caution: float 
     """p >= 0 with sum 1 of least weighted error: a non-negative least-squares problem in a root of the error matrix.
 
     Held-out errors are noisy, and those of tuned models too good. So a share of a model costs `caution` standard
-    errors, over tasks, of its difference to the `favourite`: it must be better by more than chance to take part.
+    errors, over tasks, of its difference to the `favourite`, less as it is better by one to two of them: it must be
+    better by more than chance to take part.
 
     Examples
     --------
@@ -54,7 +55,9 @@ def best_mixture(E: Array, weight: Array, *, favourite: int = 0, caution: float 
     """
     total = np.tensordot(weight, E, axes=1)
     own = weight[:, None] * np.einsum("tmm->tm", E)
-    cost = caution * np.sqrt(len(own)) * (own - own[:, [favourite]]).std(axis=0)
+    better = own[:, [favourite]] - own
+    error = np.sqrt(len(own)) * better.std(axis=0)
+    cost = caution * np.clip(2 * error - better.sum(axis=0), 0.0, error)
     # As the shares add up to 1, a cost per share is a quadratic form too, and so is any constant.
     total = total + (cost[:, None] + cost[None, :]) / 2 + cost.max()
     scale = max(float(np.trace(total)) / len(total), TINY)

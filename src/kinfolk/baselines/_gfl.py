@@ -13,7 +13,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from kinfolk.baselines._proximal import Descent, soft_threshold
-from kinfolk.gram import Array, GramStats, is_shared
+from kinfolk.gram import TINY, Array, GramStats, is_shared
 from kinfolk.krylov import Operator, conjugate_gradients
 from kinfolk.objective import task_loss
 from kinfolk.progress import Callback, report
@@ -63,21 +63,22 @@ class FusedProblem:
         fusion = float(self.c @ np.abs(self.D @ W).sum(axis=1))
         return float(task_loss(self.gram, W).sum()) / 2 + self.lam * float(np.abs(W).sum()) + fusion
 
-    def relative_gap(self, W: Array, multipliers: Array) -> float:
-        """Duality gap at W and multipliers of the differences (each within its c), relative to the objective.
+    def dual_value(self, W: Array, multipliers: Array) -> float:
+        """A lower bound on the objective, from W and multipliers of the differences (each within its c).
 
-        With residuals theta = s (y - X W) the dual value is <y, theta> - ||theta||^2 / 2. Such theta are feasible if
+        With residuals theta = s (y - X W) the bound is <y, theta> - ||theta||^2 / 2. Such theta are feasible if
         X'theta minus s D'multipliers is within lam: s in [0, 1] sees to that.
         """
         rest = np.abs(self.gram.b - self.G_times(W) - self.D.T @ multipliers).max(initial=0.0)
-        largest = min(1.0, self.lam / max(float(rest), np.finfo(float).tiny))
+        largest = min(1.0, self.lam / max(float(rest), TINY))
         loss = float(task_loss(self.gram, W).sum())
         along = float(self.gram.yy.sum() - np.vdot(self.gram.b, W))
-        s = np.clip(along / max(loss, np.finfo(float).tiny), 0.0, largest)
-        value = self.objective(W)
-        gap = value - (s * along - s * s * loss / 2)
-        floor = max(1e-8 * float(self.gram.yy.sum()), np.finfo(float).tiny)
-        return max(gap, 0.0) / max(value, floor)
+        s = min(max(along / max(loss, TINY), 0.0), largest)
+        return s * along - s * s * loss / 2
+
+    def relative_gap(self, upper: float, lower: float) -> float:
+        """Distance of two bounds, relative to the upper one."""
+        return max(upper - lower, 0.0) / max(upper, 1e-8 * float(self.gram.yy.sum()), TINY)
 
     def G_times(self, W: Array) -> Array:
         """G_t w_t for every task."""
@@ -126,11 +127,11 @@ def solve_fused(problem: FusedProblem, *, tol: float, max_iter: int, callback: C
     T, d = problem.gram.b.shape
     W = U = u = np.zeros((T, d))
     V = v = np.zeros((len(problem.c), d))
-    rho = max(float(np.trace(problem.gram.G, axis1=1, axis2=2).mean()) / d, np.finfo(float).tiny)
+    rho = max(float(np.trace(problem.gram.G, axis1=1, axis2=2).mean()) / d, TINY)
     solve = problem.solver(rho)
     best, history = U, [problem.objective(U)]
-    gap = problem.relative_gap(U, v)
-    k = 0
+    lower = problem.dual_value(U, v)
+    gap, k = problem.relative_gap(history[-1], lower), 0
     while gap > tol and k < max_iter:
         W = solve(problem.gram.b + rho * (U - u + problem.D.T @ (V - v)), W)
         DW = problem.D @ W
@@ -143,7 +144,8 @@ def solve_fused(problem: FusedProblem, *, tol: float, max_iter: int, callback: C
             value = problem.objective(U)
             best = U if value <= history[-1] else best
             history.append(min(value, history[-1]))
-            gap = problem.relative_gap(best, rho * v)
+            lower = max(lower, problem.dual_value(U, rho * v))
+            gap = problem.relative_gap(history[-1], lower)
             report(callback, "fit", k, max_iter, history[-1])
             factor = _balance((W - U, DW - V), (U, V), (U - U_old, V - V_old), (u, v)) if k <= LAST_BALANCE else 1.0
             if factor != 1.0:
@@ -157,9 +159,9 @@ Pair = tuple[Array, Array]
 
 def _balance(primal: Pair, to: Pair, change: Pair, dual: Pair) -> float:
     """Factor for rho: the root of the ratio of both relative residuals, if that is far from one."""
-    p = _norm(primal) / max(_norm(to), np.finfo(float).tiny)
-    q = _norm(change) / max(_norm(dual), np.finfo(float).tiny)
-    factor = np.sqrt(p / max(q, np.finfo(float).tiny))
+    p = _norm(primal) / max(_norm(to), TINY)
+    q = _norm(change) / max(_norm(dual), TINY)
+    factor = np.sqrt(p / max(q, TINY))
     return float(np.clip(factor, 0.1, 10.0)) if p > 0 and not 0.4 < factor < 2.5 else 1.0
 
 

@@ -14,6 +14,7 @@ from kinfolk.gram import Array
 from kinfolk.krylov import Operator
 from kinfolk.progress import Callback, report
 
+ROUNDING = 1e-15  # changes of the objective below this, relative, say nothing
 CHECK_EVERY = 10  # steps between two looks at the certificate, which costs more than a step
 
 
@@ -64,8 +65,9 @@ def minimise(
 ) -> Descent:
     """Accelerated proximal gradients (Beck & Teboulle 2009); a step that climbs is undone and the momentum dropped.
 
-    So the objective falls with every accepted step, and on strongly convex problems the rate is linear without
-    knowing the constant (O'Donoghue & Candes 2015, restart by function value).
+    So the objective never rises, and on strongly convex problems the rate is linear without knowing the constant. The
+    momentum is also dropped where it points uphill (O'Donoghue & Candes 2015, their gradient rule), which still tells
+    something when changes of the objective are lost in rounding.
 
     Examples
     --------
@@ -92,17 +94,17 @@ def minimise(
         Z = problem.prox(Y - (HY - problem.B) / problem.curvature)
         HZ = problem.apply(Z)
         change = problem.change(W, HW, Z, HZ)
-        climbs, plain = change > 0, t == 1.0
+        climbs, plain = change > ROUNDING * abs(history[-1]), t == 1.0
         if climbs:
             Y, HY, t = W, HW, 1.0
         else:
+            t = 1.0 if np.vdot(Y - Z, Z - W) > 0 else t  # the momentum points uphill
             t, t_old = (1 + np.sqrt(1 + 4 * t * t)) / 2, t
             momentum = (t_old - 1) / t
             Y, HY = Z + momentum * (Z - W), HZ + momentum * (HZ - HW)
             W, HW = Z, HZ
-            history.append(history[-1] + change)
-        # Without momentum only rounding lets a step climb: nothing more can be gained.
-        stalled = climbs and plain
+            history.append(history[-1] + min(change, 0.0))
+        stalled = climbs and plain  # by rounding only: nothing more can be gained
         if k % CHECK_EVERY == 0 or stalled or k == max_iter:
             residual = problem.certificate(W, HW - problem.B, history[-1])
             report(callback, "fit", k, max_iter, history[-1])

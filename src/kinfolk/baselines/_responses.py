@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinfolk.gram import Array
+from kinfolk.gram import TINY, Array
 from kinfolk.tasks import Rows
 
 LEAST_COMMON = 3  # with two common rows every correlation is 1 or -1
@@ -49,7 +49,7 @@ def pairwise_correlation(Y: Array, weight: Array | None = None) -> tuple[Array, 
     square = (w[:, None] * Y * Y).T @ seen
     variance = square - total**2 / safe
     covariance = (w[:, None] * Y).T @ Y - total * total.T / safe
-    varies = variance > 1e-12 * np.maximum(square, np.finfo(float).tiny)
+    varies = variance > 1e-12 * np.maximum(square, TINY)
     both = varies & varies.T
     root = np.sqrt(np.where(both, variance, 1.0) * np.where(both, variance, 1.0).T)
     return np.where(both, np.clip(covariance / root, -1.0, 1.0), 0.0), ((w > 0)[:, None] * seen).T @ seen

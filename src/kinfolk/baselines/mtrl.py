@@ -16,8 +16,6 @@ from kinfolk.structures import TaskCovariance
 
 VALUE_FLOOR = 1e-8  # of the objective at W = 0: gaps are relative to the objective, but to no less than this
 
-TINY = float(np.finfo(float).tiny)
-
 
 class MTRL(MultiTaskRegressor):
     """Multi-task relationship learning: the coefficients and the covariance of the tasks that explains them.
@@ -31,8 +29,8 @@ class MTRL(MultiTaskRegressor):
         sum_t (1/n_t) ||X_t w_t + c_t - y_t||^2 + ridge/2 ||W||_F^2 + coupling/2 ||W||_*^2,
 
     with the sum of singular values ||W||_*. It is solved to a duality gap. Differs from the paper, which alternates
-    between W and Om: a direction in which Om is (nearly) zero stays so, and the alternation stands still far from the
-    minimum (19 % above it on the Parkinson data after 300 rounds). No inverse of Om appears.
+    between W and Om: a direction in which Om is nearly zero stays so, and with a jitter of 1e-6 the alternation stands
+    3 % above the minimum on Syn 1 after 300 rounds (0.003 % if the jitter falls slowly). No inverse of Om appears.
 
     Parameters
     ----------
@@ -192,7 +190,7 @@ def task_covariance(W: Array) -> Array:
 def weights_residual(problem: Composite, W: Array, Om: Array, coupling: float) -> float:
     """||Om f'(W) + coupling W|| / ||Om B||: the gradient in W for fixed Om, times Om, so that no inverse appears."""
     off = Om @ (problem.apply(W) - problem.B) + coupling * W
-    return float(np.linalg.norm(off) / max(np.linalg.norm(Om @ problem.B), TINY))
+    return float(np.linalg.norm(off)) / max(float(np.linalg.norm(Om @ problem.B)), TINY)
 
 
 def _start(problem: Composite, gram: GramStats) -> Array:
