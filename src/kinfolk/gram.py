@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]  # always float64; NumPy's stubs do not carry that through arithmetic
 TINY = float(np.finfo(np.float64).tiny)
 
 

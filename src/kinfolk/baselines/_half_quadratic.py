@@ -108,8 +108,8 @@ def minimise(problem: Fusion, W: Array, *, tol: float, max_iter: int, callback: 
 
 
 def _weight_step(problem: Fusion, system: WeightSystem, at: _Line, reduction: float) -> tuple[Array, int]:
-    b_norm = np.linalg.norm(problem.b)
-    residual = np.linalg.norm(problem.b - at.HV - system.L @ at.V) / max(b_norm, TINY)
+    b_norm = float(np.linalg.norm(problem.b))
+    residual = float(np.linalg.norm(problem.b - at.HV - system.L @ at.V)) / max(b_norm, TINY)
     solution = conjugate_gradients(
         system.apply,
         problem.b,
