@@ -27,7 +27,7 @@ ORDER = [
     "base",
     "gamtl tuning",
     "baselines",
-    "candidates stacking _rbf_search",
+    "contenders stacking _rbf_search",
     "gamtlcv",
     "rbfgamtl",
     "plots datasets",

@@ -265,3 +265,32 @@ def test_shrunk_intercepts_lie_between_their_mean_and_the_free_ones():
     table, y = frame(4, T=10, n=(3, 5), noise=3.0)
     free, shrunk = (GAMTL(task="who", intercept=kind).fit(table, y) for kind in ("free", "shrunk"))
     assert shrunk.intercept_.std() < free.intercept_.std()
+
+
+def test_rows_in_parts_give_the_fit_of_all_rows():
+    model = GAMTL(task="who", **PAPER)
+    for part in range(2):
+        model.partial_fit(TABLE[part::2], Y[part::2])
+    np.testing.assert_allclose(model.coef_, GAMTL(task="who", **PAPER).fit(TABLE, Y).coef_, atol=1e-9)
+
+
+def test_a_stream_that_forgets_weighs_old_rows_less():
+    half = len(Y) // 2
+    stream = GAMTL(task="who", **PAPER).fit(TABLE[:half], Y[:half]).partial_fit(TABLE[half:], Y[half:], forget=0.25)
+    weight = np.where(np.arange(len(Y)) < half, 0.25, 1.0)
+    np.testing.assert_allclose(stream.coef_, GAMTL(task="who", **PAPER).fit(TABLE, Y, weight).coef_, atol=1e-9)
+
+
+def test_new_tasks_may_come_with_new_rows():
+    first = TABLE.who < "task_04"
+    model = GAMTL(task="who").fit(TABLE[first], Y[first]).partial_fit(TABLE[~first], Y[~first])
+    assert model.tasks_.tolist() == sorted(TABLE.who.unique())
+    assert np.isfinite(model.predict(TABLE)).all()
+
+
+def test_new_rows_must_have_the_columns_of_the_first():
+    model = GAMTL(task="who").fit(TABLE, Y)
+    with pytest.raises(ValueError, match="now missing:\n- x3"):
+        model.partial_fit(TABLE.drop(columns="x3"), Y)
+    with pytest.raises(ValueError, match="forget=0"):
+        model.partial_fit(TABLE, Y, forget=0)

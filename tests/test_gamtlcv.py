@@ -4,7 +4,7 @@ from sklearn.metrics import roc_auc_score
 
 from kinfolk import GAMTLCV, RBFGAMTL
 from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
-from kinfolk.candidates import fit_candidates, graph_candidate, limits
+from kinfolk.contenders import fit_candidates, graph_candidate, limits
 from kinfolk.datasets import make_circle, make_groups
 from kinfolk.folds import Folds, squared_errors
 from kinfolk.gram import GramStats

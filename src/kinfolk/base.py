@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -163,7 +163,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
     def _fit_statistics(self, gram: GramStats, folds: Folds | None) -> None:
         """Fit the tasks that have rows; the others get the population model."""
-        self.tasks_ = gram.labels
+        self.tasks_, self.gram_ = gram.labels, gram
         seen = gram.n > 0
         if not seen.any():
             raise ValueError("no task has a row with positive weight")
@@ -229,8 +229,3 @@ def _names_out(transformer: Any, table: Table) -> tuple[str, ...] | None:
         return tuple(transformer.get_feature_names_out(given))
     except (AttributeError, ValueError, TypeError):
         return None
-
-
-def relabelled(gram: GramStats, labels: NDArray[Any]) -> GramStats:
-    """The statistics under other task names."""
-    return replace(gram, labels=labels)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +17,8 @@ from kinfolk.problem import Problem, calibrated, remoteness, solve, theta_at_sta
 from kinfolk.progress import Callback
 from kinfolk.random_effects import RandomEffects, fit_random_effects
 from kinfolk.structures import TaskGraph
+from kinfolk.tables import read_table
+from kinfolk.tasks import check_rows_per_task, read_rows
 
 ROUNDS, ROUNDS_MANY = 200, 3
 METRICS = {"identity": None, "learned": "diagonal", "learned_full": "full"}  # to covariances of the mixed model
@@ -138,6 +141,32 @@ class GAMTL(MultiTaskRegressor):
         attributes = self._attributes(problem, result)
         attributes["relevance_"] = W.std(axis=0) if effects is None else effects.relevance
         return Fit(W, graph, c, attributes)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, forget: float = 1.0) -> Self:
+        """Merge new rows into the statistics and solve again; earlier rows are not needed.
+
+        The first call is `fit`. Without forgetting the result is that of one fit on all rows (with `features` as fitted
+        on the first). New tasks may appear.
+
+        Parameters
+        ----------
+        forget : factor in (0, 1] for the weight of all earlier rows; below 1 a stream forgets
+        """
+        if not 0 < forget <= 1:
+            raise ValueError(f"forget={forget} must be greater than 0 and at most 1")
+        if not hasattr(self, "coef_"):
+            return self.fit(X, y, sample_weight)
+        read_table(X).check_against(self._schema.names, self._schema.width, type(self).__name__)
+        rows = read_rows(X, y, task=self.task, sample_weight=sample_weight)
+        new = rows.gram(self._transform(rows.table), self.gram_.feature_names)
+        if self.task is None and not np.array_equal(new.labels, self.tasks_):
+            raise ValueError(f"y has {new.n_tasks} columns, but fit saw {len(self.tasks_)}: pass the same ones")
+        gram = self.gram_.scaled(forget) + new
+        if self.needs_two_rows:
+            check_rows_per_task(gram)
+        self._schema = replace(self._schema, labels=gram.labels)
+        self._fit_statistics(gram, None)
+        return self
 
     def _rounds(self, n_tasks: int) -> int:
         return self.max_iter or (ROUNDS if n_tasks <= DENSE_TASKS else ROUNDS_MANY)

@@ -11,7 +11,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from kinfolk.base import Fit, MultiTaskRegressor
-from kinfolk.candidates import SHRUNK, SLOPES, SLOPES_OWN, Candidate, fit_candidates, graph_candidate, limits
+from kinfolk.contenders import SHRUNK, SLOPES, SLOPES_OWN, Candidate, fit_candidates, graph_candidate, limits
 from kinfolk.folds import Folds
 from kinfolk.gamtl import GAMTL
 from kinfolk.gram import TINY, Array, GramStats

@@ -9,7 +9,7 @@ import numpy as np
 from kinfolk._rbf_search import search_features
 from kinfolk.baselines._ridge import choose_penalty, typical_eigenvalue
 from kinfolk.baselines.mean_shrunk import MeanShrunk
-from kinfolk.candidates import Candidate, limits
+from kinfolk.contenders import Candidate, limits
 from kinfolk.folds import Folds, fold_of_rows
 from kinfolk.gamtlcv import GAMTLCV
 from kinfolk.gram import Array, GramStats
