@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kinfolk import TaskGraph
-from kinfolk.plots import layout, plot_graph
+from kinfolk import TaskGraph, TaskTree
+from kinfolk.plots import layout, plot_graph, plot_tree
 from problems import clique_graph, knn_graph
 
 
@@ -27,3 +27,10 @@ def test_every_task_is_drawn(T):
     ax = plot_graph(TaskGraph(A, np.array([f"t{k}" for k in range(T)])))
     assert len(ax.collections[-2].get_offsets()) == T
     assert len(ax.texts) == (T if T <= 60 else 0)
+
+
+def test_a_tree_shows_every_task_once_and_joins_groups():
+    levels = [[0, 0, 1, 1, 2], [0, 0, 0, 0, 1], [0, 0, 0, 0, 0]]
+    ax = plot_tree(TaskTree(levels, np.array(list("abcde"))))
+    assert sorted(t.get_text() for t in ax.get_xticklabels()) == list("abcde")
+    assert sum(len(c.get_paths()) for c in ax.collections) == 4

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from kinfolk.gram import TINY, Array
 from kinfolk.structures import TaskGraph
+from kinfolk.trees import TaskTree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,6 +52,24 @@ def plot_graph(
     ax.set_axis_off()
     ax.set_aspect("equal")
     ax.margins(0.08)
+    return ax
+
+
+def plot_tree(tree: TaskTree, *, ax: Axes | None = None) -> Axes:
+    """Draw a task tree: tasks at the bottom, joined at the height of the level where their groups meet."""
+    from scipy.cluster.hierarchy import dendrogram
+
+    ax = ax if ax is not None else _new_axes()
+    labels = [str(label) for label in tree.labels]
+    if len(labels) < 2:
+        ax.text(0.5, 0.5, "".join(labels), ha="center", transform=ax.transAxes)
+    else:
+        size = float(np.clip(200 / len(labels), 4, 10))
+        dendrogram(tree.to_linkage(), labels=labels, ax=ax, color_threshold=0, above_threshold_color=PALETTE[0])
+        ax.tick_params(axis="x", labelsize=size)
+    ax.set_ylabel("level")
+    for side in ("top", "right", "bottom"):
+        ax.spines[side].set_visible(False)
     return ax
 
 
