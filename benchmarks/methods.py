@@ -6,7 +6,6 @@ import time
 import warnings
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from kinfolk import GAMTL, GAMTLCV
@@ -28,18 +27,16 @@ def parkinsons():
 
 def main():
     X, y, task, name = parkinsons()
+    warnings.simplefilter("ignore")
+    # Patients share no rows, so that GFL has no correlations of its own: it is given the graph of a GAMTL fit.
+    kin = GAMTL(task=task, features=StandardScaler()).fit(X, y).adjacency_.toarray()
+    given = {"GFL": {"graph": kin / kin.max()}}
     print(f"one fit on {name}: 42 tasks, 5,875 rows, 19 features")
     for method in (GAMTL, GAMTLCV, *METHODS.values()):
-        model = method(task=task, features=StandardScaler())
+        model = method(task=task, features=StandardScaler(), **given.get(method.__name__, {}))
         started = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            warnings.simplefilter("ignore", UserWarning)
-            try:
-                model.fit(X, y)
-                told = f"{time.perf_counter() - started:8.2f} s"
-            except ValueError as error:
-                told = f"   needs shared rows ({str(error)[:60]}...)"
+        model.fit(X, y)
+        told = f"{time.perf_counter() - started:8.2f} s"
         print(f"{method.__name__:14s} {told}", flush=True)
 
 

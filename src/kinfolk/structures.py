@@ -224,7 +224,7 @@ class TaskPrecision:
         return TaskPrecision(_expanded(self.precision, self.labels, labels), labels)
 
     def __repr__(self) -> str:
-        pairs = np.count_nonzero(np.triu(self.precision, k=1))
+        pairs = int(np.count_nonzero(np.triu(self.precision, k=1)))
         strongest = _strongest(self.partial_correlation, self.labels, "partial correlation")
         return f"TaskPrecision({len(self.labels)} tasks, {pairs} pair{'s' * (pairs != 1)} dependent{strongest})"
 
