@@ -8,7 +8,7 @@ from kinfolk.contenders import fit_candidates, graph_candidate, limits
 from kinfolk.datasets import make_circle, make_groups
 from kinfolk.folds import Folds, squared_errors
 from kinfolk.gram import GramStats
-from kinfolk.stacking import best_mixture, cross_errors, mixture_errors
+from kinfolk.stacking import best_mixture, cross_errors, mixture_errors, model_errors
 from problems import frame
 
 QUICK = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,)}
@@ -106,6 +106,7 @@ def test_cross_errors_are_inner_products_of_residuals(folds):
     E = cross_errors(statistics.total, W, c)
     np.testing.assert_allclose(E, plain, rtol=1e-9)
     np.testing.assert_allclose(E[:, 1, 1], squared_errors(statistics.total, W[1], c[1]))
+    np.testing.assert_allclose(np.einsum("tmm->mt", E), model_errors(statistics.total, W, c))
 
 
 def test_the_best_mixture_is_the_best_on_a_grid():
@@ -164,6 +165,11 @@ def test_bad_parameters_are_refused(parameters, message):
 def test_statistics_in_one_block_cannot_be_cross_validated():
     with pytest.raises(ValueError, match="cannot be cut into folds"):
         GAMTLCV().fit_gram(GramStats.from_rows(np.ones((3, 1)), np.ones(3)))
+
+
+def test_a_single_row_cannot_be_cross_validated():
+    with pytest.raises(ValueError, match="n_samples=1"):
+        GAMTLCV().fit(np.ones((1, 3)), np.ones(1))
 
 
 def test_rbf_heads_follow_curves_that_lines_cannot():

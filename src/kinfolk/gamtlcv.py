@@ -16,7 +16,7 @@ from kinfolk.folds import Folds
 from kinfolk.gamtl import GAMTL
 from kinfolk.gram import TINY, Array, GramStats
 from kinfolk.progress import Callback, report
-from kinfolk.stacking import best_mixture, cross_errors, mixture_errors
+from kinfolk.stacking import best_mixture, cross_errors, mixture_errors, model_errors
 from kinfolk.structures import TaskGraph
 
 MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's own data
@@ -124,14 +124,16 @@ class GAMTLCV(MultiTaskRegressor):
 
     def _fit_folds(self, folds: Folds) -> Fit:
         self._check_parameters()
+        rows = folds.total.n.sum()
+        if any(part.n.sum() >= rows for part in folds.held_out):
+            raise ValueError(f"got n_samples={rows:g} in one fold: cross-validation needs rows in at least 2 folds")
         scale = self._scale(folds.total)
         folds = Folds(folds.total.rescaled(scale), tuple(part.rescaled(scale) for part in folds.held_out))
         search = Search(folds, self.n_jobs, self.callback)
         search.add(self._limits(folds))
-        intercept = self._intercept(search)
-        grid = self._grid(intercept, search)
+        grid = self._grid(self._intercept(search), search)
         search.add([graph_candidate(**point) for point in grid])
-        self._enlarge(search, grid)
+        self._enlarge(search)
         return self._choose(search, scale)
 
     def _scale(self, gram: GramStats) -> Array:
@@ -154,7 +156,7 @@ class GAMTLCV(MultiTaskRegressor):
             {**dict(zip(names, (m, a, k, r * own, s), strict=True)), "intercept": intercept} for m, a, k, r, s in points
         ]
 
-    def _enlarge(self, search: Search, grid: list[dict[str, Any]]) -> None:
+    def _enlarge(self, search: Search) -> None:
         """Go on beyond the strengths where the best one is the least or the largest."""
         tried = sorted(set(self.strengths))
         ratio = tried[-1] / tried[-2] if len(tried) > 1 else 10.0
@@ -233,8 +235,7 @@ class Search:
         for f, (W, c) in enumerate(Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)):
             self.coef[f].extend(W)
             self.intercept[f].extend(c)
-            E = cross_errors_own(self.folds.held_out[f], W, c)
-            errors += E
+            errors += model_errors(self.folds.held_out[f], W, c)
             report(self.callback, "cross-validation", f + 1, len(self.folds))
         self.tried.extend(candidates)
         self.squared.extend(np.maximum(errors, 0.0))
@@ -300,13 +301,6 @@ class Search:
             }
             for candidate, squared in zip(self.tried, self.squared, strict=True)
         ]
-
-
-def cross_errors_own(gram: GramStats, W: Array, c: Array) -> Array:
-    """Squared errors (M, T) of models W (M, T, d), c (M, T)."""
-    off = gram.y_mean - c - np.einsum("mtd,td->mt", W, gram.x_mean)
-    GW = np.matmul(gram.G, W[:, :, :, None])[:, :, :, 0]
-    return gram.yy + np.einsum("mtd,mtd->mt", GW - 2 * gram.b, W) + gram.n * off**2
 
 
 def paired_gain(before: Array, after: Array, rows: Array) -> Gain:

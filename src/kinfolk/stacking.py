@@ -34,6 +34,13 @@ def cross_errors(gram: GramStats, W: Array, c: Array) -> Array:
     return E + np.einsum("t,mt,kt->tmk", gram.n, off, off)
 
 
+def model_errors(gram: GramStats, W: Array, c: Array) -> Array:
+    """Squared errors (M, T) of models W (M, T, d), c (M, T) over the rows behind `gram`: the diagonal of the above."""
+    off = gram.y_mean - c - np.einsum("mtd,td->mt", W, gram.x_mean)
+    GW = np.matmul(gram.G, W[:, :, :, None])[:, :, :, 0]
+    return gram.yy + np.einsum("mtd,mtd->mt", GW - 2 * gram.b, W) + gram.n * off**2
+
+
 def mixture_errors(E: Array, p: Array) -> Array:
     """Squared errors of every task (T,) for the mixture p of the models behind E (T, M, M)."""
     return np.maximum(np.einsum("m,tmk,k->t", p, E, p), 0.0)
