@@ -91,7 +91,7 @@ def test_one_two_and_three_tasks(T, intercept):
     table, y = frame(T, T=T, n=(5, 9))
     model = GAMTL(task="who", intercept=intercept).fit(table, y)
     assert model.coef_.shape == (T, 4) and np.isfinite(model.predict(table)).all()
-    assert model.adjacency_.nnz == (0 if T == 1 else model.adjacency_.nnz)
+    assert (model.graph_.degree > 0).sum() == {1: 0, 2: 2, 3: 3}[T]
 
 
 def test_a_single_task_is_ridge():
@@ -170,7 +170,7 @@ def test_pipelines_grids_and_cross_validation_work_with_a_string_task_column():
     scores = cross_val_score(model, table, y, cv=KFold(3, shuffle=True, random_state=0))
     assert (scores > 0.9).all()
     grid = GridSearchCV(model, {"strength": [0.01, 10.0], "ridge": [0.1]}, cv=3).fit(table, y)
-    assert grid.best_params_["strength"] in (0.01, 10.0)
+    assert grid.best_params_["strength"] == 0.01  # the tasks are unrelated
     assert grid.predict(table).shape == y.shape
 
 

@@ -125,5 +125,7 @@ def test_auto_tells_what_it_chose():
 def test_unknown_methods_and_unshared_designs_are_refused():
     with pytest.raises(ValueError, match="unknown weights method 'lu'"):
         solve_weights(gram(), random_graph(6), 1.0, ridge=0.1, method="lu")
+    with pytest.raises(ValueError, match="unknown preconditioner 'ilu'"):
+        solve_cg(weight_system(gram().G, gram().b, random_graph(6), 1.0, ridge=0.1), preconditioner="ilu")
     with pytest.raises(ValueError, match="same inputs"):
         solve_weights(gram(), random_graph(6), 1.0, ridge=0.1, method="shared")

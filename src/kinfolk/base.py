@@ -109,7 +109,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         width = gram.n_features + (self.task is not None)
         task = self.task if names is not None or self.task is None else 0
         columns = np.arange(gram.n_tasks)
-        schema = Schema(task, names, width, gram.labels, wide=self.task is None, columns=columns)
+        schema = Schema(task, names, width, gram.labels, columns)
         self.features_ = None
         self._set_schema(schema, single=False)
         self._fit_statistics(gram, folds)

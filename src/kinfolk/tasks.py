@@ -26,7 +26,6 @@ class Schema:
     names: tuple[str, ...] | None
     width: int
     labels: NDArray[Any]
-    wide: bool
     columns: NDArray[np.intp] | None = None
 
 
@@ -84,7 +83,7 @@ def read_rows(X: Any, y: Any, *, task: str | int | None, sample_weight: Any = No
         columns = None
     weight = _read_weight(sample_weight, len(y))
     _check_targets(y, codes, labels, named=task is not None)
-    schema = Schema(task, table.names, table.width, labels, wide=y.ndim == 2, columns=columns)
+    schema = Schema(task, table.names, table.width, labels, columns)
     return Rows(features, y, codes, weight, schema)
 
 

@@ -44,7 +44,7 @@ def test_rows_in_any_order_give_the_same_model(name):
     np.testing.assert_allclose(two.coef_, one.coef_, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", set(METHODS) - {"BMSL"})
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"BMSL"}))
 def test_relabelling_permutes_the_tasks(name):
     renamed = LONG.copy()
     renamed[:, 0] = 9 - renamed[:, 0]
@@ -53,7 +53,7 @@ def test_relabelling_permutes_the_tasks(name):
     np.testing.assert_allclose(two.predict(renamed), one.predict(LONG), atol=5e-3)
 
 
-@pytest.mark.parametrize("name", set(METHODS) - {"GFL"})
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"GFL"}))
 def test_statistics_of_row_blocks_give_the_model_of_the_table(name):
     parts = [GramStats.from_rows(LONG[i::2, 1:], Y[i::2], TASK[i::2]) for i in range(2)]
     with warnings.catch_warnings():
@@ -78,9 +78,9 @@ def test_bad_rows_are_refused_with_their_place(name):
         fitted(name, broken)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_related_tasks_are_predicted_well(name):
-    assert fitted(name).score(LONG, Y) > 0.8 or name == "Pooled"
+@pytest.mark.parametrize("name", sorted(set(METHODS) - {"Pooled"}))
+def test_tasks_of_two_kinds_are_predicted_well_by_all_that_tell_them_apart(name):
+    assert fitted(name).score(LONG, Y) > 0.8 > fitted("Pooled").score(LONG, Y)
 
 
 @pytest.mark.parametrize("name", STRUCTURES)

@@ -37,6 +37,8 @@ def solve_cg(
     max_iter: int = 1000,
 ) -> Solution:
     """Iterative solution to a relative residual of `tol`; memory T d^2."""
+    if preconditioner not in PRECONDITIONERS:
+        raise ValueError(f"unknown preconditioner {preconditioner!r}: choose one of {', '.join(PRECONDITIONERS)}")
     name = choose_preconditioner(system) if preconditioner == "auto" else preconditioner
     parts: list[Operator] = [_coarse(system)]
     if name in ("blocks", "sum"):
