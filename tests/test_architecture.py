@@ -11,7 +11,7 @@ import kinfolk
 
 SOURCE = Path(kinfolk.__file__).parent
 ORDER = [
-    "_version solution progress",
+    "_version solution progress files",
     "gram",
     "krylov tables intercepts",
     "graphical_lasso",
@@ -30,8 +30,10 @@ ORDER = [
     "contenders stacking _rbf_search",
     "gamtlcv",
     "rbfgamtl",
-    "plots datasets",
-    "demo",
+    "explain diagnostics datasets large store",
+    "plots onnx_export",
+    "report",
+    "demo reproduce",
     "cli",
 ]
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names.split()}

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from kinfolk.datasets import make_groups
+from kinfolk.files import replacing
 from kinfolk.gamtl import GAMTL
 from kinfolk.gram import Array
 from kinfolk.plots import plot_graph
@@ -68,10 +69,8 @@ def draw(graph: TaskGraph, path: Path) -> Path:
     """Write the graph as a picture, whole or not at all."""
     ax = plot_graph(graph)
     ax.set_title("Tasks that are kin: width is strength, colour is group, ringed are outliers", fontsize=10)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}")
     figure = ax.get_figure(root=True)
     assert figure is not None
-    figure.savefig(partial, dpi=150, format=path.suffix[1:])
-    partial.replace(path)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=150)
     return path

@@ -1,0 +1,30 @@
+import pytest
+
+from kinfolk.files import replacing
+
+
+def test_an_error_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "result.txt"
+    path.write_text("old")
+    with pytest.raises(RuntimeError), replacing(path) as partial:
+        partial.write_text("half")
+        raise RuntimeError
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_folders_are_made_and_the_new_file_takes_the_place_of_the_old(tmp_path):
+    path = tmp_path / "deep" / "result.txt"
+    for text in ("one", "two"):
+        with replacing(path) as partial:
+            partial.write_text(text)
+        assert path.read_text() == text
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_file_has_ordinary_permissions(tmp_path):
+    plain = tmp_path / "plain.txt"
+    plain.write_text("")
+    with replacing(tmp_path / "result.txt") as partial:
+        partial.write_text("")
+    assert (tmp_path / "result.txt").stat().st_mode == plain.stat().st_mode
