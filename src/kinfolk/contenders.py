@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from kinfolk.adoption import adopt_tasks
+from kinfolk.alternate import Alternation
 from kinfolk.base import Fit, MultiTaskRegressor
+from kinfolk.baselines._penalised import _Penalised
 from kinfolk.baselines._ridge import typical_eigenvalue
 from kinfolk.baselines.independent import Independent
 from kinfolk.baselines.mean_shrunk import MeanShrunk
@@ -19,13 +21,21 @@ from kinfolk.baselines.random_slopes import RandomSlopes
 from kinfolk.folds import Folds, fill_unseen
 from kinfolk.gamtl import GAMTL
 from kinfolk.gram import Array, GramStats
-from kinfolk.problem import calibrated, solve, theta_at_start
+from kinfolk.intercepts import normal_equations
+from kinfolk.problem import Problem, calibrated, solve, theta_at_start
+from kinfolk.smoother import HubInverse, Smoother, coupled_smoother
 
 ROUNDS = 3  # of the alternation while tuning; the first give nearly all that there is to gain
 TOLERANCE = 1e-3  # of the mixed models while tuning
-SHRUNK = "shrunk to the mean"
-SLOPES = "random slopes, random intercepts"
-SLOPES_OWN = "random slopes, own intercepts"
+TASK_MEAN, SHRUNK = "task mean", "shrunk to the mean"
+SLOPES, SLOPES_OWN = "random slopes, random intercepts", "random slopes, own intercepts"
+PENALISED: dict[str, tuple[Any, dict[str, Any]]] = {  # to a class and what is fixed of its parameters
+    "ridge per task": (Independent, {}),
+    "pooled, own intercepts": (Pooled, {}),
+    "pooled": (Pooled, {"own_intercepts": False}),
+    SHRUNK: (MeanShrunk, {}),
+}
+RANDOM = {SLOPES: "random", SLOPES_OWN: "free"}  # to the treatment of the intercept
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,26 +48,29 @@ class Candidate:
     has_graph: bool = False
 
 
+def contender(name: str, parameters: dict[str, Any]) -> Candidate:
+    """A candidate from its name and parameters."""
+    if name in PENALISED:
+        method, fixed = PENALISED[name]
+        return Candidate(name, method(**fixed, **parameters), parameters)
+    if name in RANDOM:
+        return Candidate(name, RandomSlopes(intercept=RANDOM[name], tol=TOLERANCE))
+    return Candidate(name, None) if name == TASK_MEAN else graph_candidate(**parameters)
+
+
 def limits(folds: Folds, *, mean_ridge: float, slopes: bool) -> list[Candidate]:
     """The methods without a graph, their penalties chosen on the folds; random slopes if asked for.
 
     `mean_ridge` is the penalty on the mean to which tasks are shrunk, in multiples of the mean of tr(G_t) / d.
     """
-    penalised = {
-        "ridge per task": Independent(penalty="cv", scoring="tasks"),
-        "pooled, own intercepts": Pooled(penalty="cv", scoring="tasks"),
-        "pooled": Pooled(penalty="cv", scoring="tasks", own_intercepts=False),
-        SHRUNK: MeanShrunk(penalty="cv", scoring="tasks", ridge=mean_ridge * typical_eigenvalue(folds.total)),
-    }
     seen = folds.total.n > 0
     known = folds if seen.all() else folds.select(seen)
-    found = [Candidate("task mean", None)]
-    for name, estimator in penalised.items():
-        penalty = estimator._fit_folds(known).attributes["penalty_"]
-        found.append(Candidate(name, clone(estimator).set_params(penalty=penalty), {"penalty": penalty}))
-    for name, intercept in ((SLOPES, "random"), (SLOPES_OWN, "free")) if slopes else ():
-        found.append(Candidate(name, RandomSlopes(intercept=intercept, tol=TOLERANCE)))
-    return found
+    found = [contender(TASK_MEAN, {})]
+    for name, (method, fixed) in PENALISED.items():
+        ridge = {"ridge": mean_ridge * typical_eigenvalue(folds.total)} if name == SHRUNK else {}
+        fit = method(penalty="cv", scoring="tasks", **fixed, **ridge)._fit_folds(known)
+        found.append(contender(name, {"penalty": fit.attributes["penalty_"], **ridge}))
+    return found + [contender(name, {}) for name in RANDOM if slopes]
 
 
 def graph_candidate(**parameters: Any) -> Candidate:
@@ -85,7 +98,9 @@ def _fit(gram: GramStats, candidate: Candidate, shared: dict[Any, Any]) -> tuple
     if candidate.estimator is None:
         fit = Fit(np.zeros_like(gram.b), intercept=gram.y_mean)
     elif isinstance(candidate.estimator, GAMTL):
-        fit = _fit_graph(gram, candidate.estimator, shared)
+        problem, result = _solve_graph(gram, candidate.estimator, shared)
+        coef, intercept = problem.equations.coefficients(result.weights.value)
+        fit = Fit(coef, intercept=intercept)
     else:
         fit = candidate.estimator._fit_gram(gram)
     W, c = fit.coef, fit.intercept
@@ -94,7 +109,36 @@ def _fit(gram: GramStats, candidate: Candidate, shared: dict[Any, Any]) -> tuple
     return W, c, fit.population or (W.mean(axis=0), float(c.mean()))
 
 
-def _fit_graph(gram: GramStats, model: GAMTL, shared: dict[Any, Any]) -> Fit:
+def smoother_of(gram: GramStats, candidate: Candidate, units: Array, shared: dict[Any, Any]) -> Smoother:
+    """A candidate on statistics of features that were divided by `units`, as a linear map of the targets."""
+    model = candidate.estimator
+    if isinstance(model, GAMTL):
+        problem, result = _solve_graph(gram, model, shared)
+        return coupled_smoother(problem, result.graph.value, units)
+    if isinstance(model, RandomSlopes):
+        covariance = model._fit_gram(gram).attributes["relative_covariance_"]
+        return replace(model._smoother(gram, covariance), units=units)
+    if isinstance(model, _Penalised):
+        return replace(model._smoother(gram, candidate.parameters["penalty"]), units=units)
+    return Smoother(normal_equations(gram, "free"), HubInverse.nothing(gram.G), units)
+
+
+def adopt_by(old: GramStats, new: GramStats, candidate: Candidate) -> tuple[Array, Array]:
+    """Coefficients (k, d) and intercepts (k,) of new tasks, by a candidate that knows the old ones.
+
+    Without a graph a few more tasks hardly move what all have in common: it is fitted with them.
+    """
+    if isinstance(candidate.estimator, GAMTL):
+        problem, result = _solve_graph(old, candidate.estimator, {})
+        A, V = result.graph.value, result.weights.value
+        return adopt_tasks(problem, A, V, new, candidate.estimator.intercept)[:2]
+    together = old + new
+    W, c, _ = _fit(together, candidate, {})
+    at = np.searchsorted(together.labels, new.labels)
+    return W[at], c[at]
+
+
+def _solve_graph(gram: GramStats, model: GAMTL, shared: dict[Any, Any]) -> tuple[Problem, Alternation]:
     """A few rounds of GAMTL; the mixed model and theta are shared by all strengths."""
     kind = model.metric, model.intercept
     if kind not in shared:
@@ -104,6 +148,4 @@ def _fit_graph(gram: GramStats, model: GAMTL, shared: dict[Any, Any]) -> Fit:
     if at not in shared:
         shared[at] = theta_at_start(problem, model.neighbors)
     problem = calibrated(problem, shared[at], model.strength)
-    result = solve(problem, tol=model.tol, max_iter=ROUNDS, quiet=True)
-    W, c = problem.equations.coefficients(result.weights.value)
-    return Fit(W, intercept=c)
+    return problem, solve(problem, tol=model.tol, max_iter=ROUNDS, quiet=True)

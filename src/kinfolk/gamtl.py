@@ -6,16 +6,18 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 
+from kinfolk.adoption import adopt_tasks
 from kinfolk.alternate import Alternation
-from kinfolk.base import Fit, MultiTaskRegressor, warn_of_constant_features
-from kinfolk.gram import TINY, GramStats
+from kinfolk.base import Fit, warn_of_constant_features
+from kinfolk.gram import TINY, Array, GramStats
 from kinfolk.graph import DENSE_TASKS
+from kinfolk.graph_regressor import GraphRegressor
 from kinfolk.intercepts import INTERCEPTS, normal_equations
 from kinfolk.problem import Problem, calibrated, remoteness, solve, theta_at_start
 from kinfolk.progress import Callback
 from kinfolk.random_effects import RandomEffects, fit_random_effects
+from kinfolk.smoother import Smoother, coupled_smoother
 from kinfolk.structures import TaskGraph
 from kinfolk.tables import read_table
 from kinfolk.tasks import check_rows_per_task, read_rows
@@ -24,7 +26,7 @@ ROUNDS, ROUNDS_MANY = 200, 3
 METRICS = {"identity": None, "learned": "diagonal", "learned_full": "full"}  # to covariances of the mixed model
 
 
-class GAMTL(MultiTaskRegressor):
+class GAMTL(GraphRegressor):
     """Graph adjacency multi-task learning: one regression per task, and the graph of tasks that are kin.
 
     Minimises, over the coefficients W (T, d) and the adjacency A (T, T; symmetric, A >= 0, zero diagonal),
@@ -137,7 +139,7 @@ class GAMTL(MultiTaskRegressor):
         )
         V = result.weights.value
         W, c = problem.equations.coefficients(V)
-        graph = TaskGraph(result.graph.value, gram.labels, remoteness(V * problem.scale))
+        graph = TaskGraph(result.graph.value, gram.labels, remoteness(V * problem.scale, problem.candidates))
         attributes = self._attributes(problem, result)
         attributes["relevance_"] = W.std(axis=0) if effects is None else effects.relevance
         return Fit(W, graph, c, attributes)
@@ -167,6 +169,21 @@ class GAMTL(MultiTaskRegressor):
         self._schema = replace(self._schema, labels=gram.labels)
         self._fit_statistics(gram, None)
         return self
+
+    def _fitted_problem(self) -> Problem:
+        """The problem of the tasks that had rows, with the numbers that were used."""
+        gram = self._seen()
+        problem = self._problem(gram, self._effects(gram))
+        return replace(problem, alpha=self.alpha_, beta=self.beta_, gamma=self.gamma_)
+
+    def _smoothers(self) -> list[Smoother]:
+        problem, seen = self._fitted_problem(), self.gram_.n > 0
+        return [coupled_smoother(problem, self.adjacency_[seen][:, seen], np.ones(self.gram_.n_features))]
+
+    def _new_tasks(self, new: GramStats) -> tuple[Array, Array, Array]:
+        problem, seen = self._fitted_problem(), self.gram_.n > 0
+        V = problem.equations.unknowns(self.coef_[seen], self.intercept_[seen])
+        return adopt_tasks(problem, self.adjacency_[seen][:, seen], V, new, self.intercept)
 
     def _rounds(self, n_tasks: int) -> int:
         return self.max_iter or (ROUNDS if n_tasks <= DENSE_TASKS else ROUNDS_MANY)
@@ -209,16 +226,6 @@ class GAMTL(MultiTaskRegressor):
             "optimality_": problem.optimality(result),
             "solvers_": {"weights": result.weights.method, "graph": result.graph.method},
         }
-
-    @property
-    def graph_(self) -> TaskGraph:
-        """The task graph, with names."""
-        return self.structure_
-
-    @property
-    def adjacency_(self) -> sparse.csr_array:
-        """The weighted adjacency, CSR (T, T)."""
-        return self.structure_.adjacency
 
     def _check_parameters(self, n_tasks: int) -> None:
         given = [p is not None for p in (self.alpha, self.beta, self.gamma)]

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
-from kinfolk.base import Fit, MultiTaskRegressor
-from kinfolk.contenders import SHRUNK, SLOPES, SLOPES_OWN, Candidate, fit_candidates, graph_candidate, limits
+from kinfolk.base import Fit
+from kinfolk.contenders import (
+    SHRUNK,
+    SLOPES,
+    SLOPES_OWN,
+    Candidate,
+    adopt_by,
+    contender,
+    fit_candidates,
+    graph_candidate,
+    limits,
+    smoother_of,
+)
 from kinfolk.folds import Folds
 from kinfolk.gamtl import GAMTL
 from kinfolk.gram import TINY, Array, GramStats
+from kinfolk.graph_regressor import GraphRegressor
 from kinfolk.progress import Callback, report
+from kinfolk.smoother import Smoother
 from kinfolk.stacking import best_mixture, cross_errors, mixture_errors, model_errors
-from kinfolk.structures import TaskGraph
+from kinfolk.uncertainty import HeldOut
 
 MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's own data
 ENLARGE = 2  # times that the grid of strengths may grow at the edge where the best one lies
@@ -32,7 +47,7 @@ class Gain(NamedTuple):
     standard_error: float
 
 
-class GAMTLCV(MultiTaskRegressor):
+class GAMTLCV(GraphRegressor):
     """GAMTL with everything chosen by cross-validation, and a guard: sharing that does not help is not used.
 
     Rows become statistics once; a fold's training statistics are the total minus the fold. Tried are
@@ -109,16 +124,6 @@ class GAMTLCV(MultiTaskRegressor):
         """Folds may leave a task without rows, so one row is no worse."""
         return False
 
-    @property
-    def graph_(self) -> TaskGraph:
-        """The task graph, with names."""
-        return self.structure_
-
-    @property
-    def adjacency_(self) -> Any:
-        """The weighted adjacency, CSR (T, T)."""
-        return self.structure_.adjacency
-
     def _wants_folds(self) -> bool:
         return True
 
@@ -184,6 +189,9 @@ class GAMTLCV(MultiTaskRegressor):
             "gain_": gain,
             "best_params_": best.parameters,
             "mixture_": {m.name: float(p) for m, p in zip(chosen.members, chosen.shares, strict=True)},
+            "members_": [{"name": m.name, "parameters": m.parameters} for m in chosen.members],
+            "feature_scale_": scale,
+            "n_splits_": len(search.folds),
             "cv_results_": search.table(),
             "cv_errors_": np.sqrt(chosen.errors / search.rows),
             "limit_errors_": np.sqrt(without.errors / search.rows),
@@ -194,6 +202,30 @@ class GAMTLCV(MultiTaskRegressor):
             "relevance_": model.relevance_ / scale,
         }
         return Fit(W / scale, model.graph_, c, attributes)
+
+    def _smoothers(self) -> list[Smoother]:
+        gram = self._seen().rescaled(self.feature_scale_)
+        shared: dict[Any, Any] = {}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = [smoother_of(gram, contender(**m), self.feature_scale_, shared) for m in self.members_]
+        return [replace(s, share=p) for s, p in zip(found, self.mixture_.values(), strict=True)]
+
+    def _new_tasks(self, new: GramStats) -> tuple[Array, Array, Array]:
+        """Every member of the mixture takes the new tasks in; the edges are those of the graph that is shown."""
+        old, new = (gram.rescaled(self.feature_scale_) for gram in (self._seen(), new))
+        members = [contender(**member) for member in self.members_]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            models = [adopt_by(old, new, member) for member in members]
+            shown = GAMTL(task=0, **self.best_params_).fit_gram(old)
+        shares = list(self.mixture_.values())
+        W = sum(p * W for p, (W, _) in zip(shares, models, strict=True))
+        c = sum(p * c for p, (_, c) in zip(shares, models, strict=True))
+        return W / self.feature_scale_, c, shown._new_tasks(new)[2]
+
+    def _held_out(self) -> HeldOut:
+        return HeldOut(self.cv_errors_**2, 1 - 1 / self.n_splits_)
 
     def _check_parameters(self) -> None:
         for name in ("neighbors", "strengths", "ridges", "anchors", "metrics"):

@@ -67,9 +67,19 @@ class NormalEquations:
         level = V[:, -1] if self.has_ones else 0.0
         return np.ascontiguousarray(W), level + self.y0 - np.einsum("td,td->t", self.x0, W)
 
+    def unknowns(self, W: Array, c: Array) -> Array:
+        """The way back from `coefficients`: unknowns (T, p) of slopes and intercepts."""
+        level = c - self.y0 + np.einsum("td,td->t", self.x0, W)
+        V = np.column_stack([W, level]) if self.has_ones else W
+        return V if self.basis is None else np.linalg.solve(self.basis, V.T).T
 
-def normal_equations(gram: GramStats, intercept: str | None) -> NormalEquations:
+
+def normal_equations(
+    gram: GramStats, intercept: str | None, *, origin: tuple[Array, float] | None = None
+) -> NormalEquations:
     """The unknowns' normal equations for one of the treatments in `INTERCEPTS`.
+
+    A column of ones stands for the level at `origin` (x0, y0), the average of all rows if it is not given.
 
     Examples
     --------
@@ -82,7 +92,8 @@ def normal_equations(gram: GramStats, intercept: str | None) -> NormalEquations:
     if intercept is None:
         return _about(gram, np.zeros(gram.n_features), 0.0, ones=False)
     total = max(gram.n.sum(), TINY)
-    return _about(gram, gram.n @ gram.x_mean / total, gram.n @ gram.y_mean / total, ones=True)
+    x0, y0 = origin or (gram.n @ gram.x_mean / total, gram.n @ gram.y_mean / total)
+    return _about(gram, x0, y0, ones=True)
 
 
 def _about(gram: GramStats, x0: Array, y0: float, *, ones: bool) -> NormalEquations:

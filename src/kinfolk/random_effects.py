@@ -33,6 +33,7 @@ class RandomEffects:
     coef, intercept : arrays of shape (T, d) and (T,), the predicted coefficients (BLUPs) of every task
     scale : array of shape (d,), standard deviation of each feature about its mean (within tasks for free intercepts)
     history : log-likelihood after every step; it never falls
+    relative_covariance : array of shape (p, p), of all unknowns over sigma2; a random intercept is the last
     residual : largest gradient of the log-likelihood per task, in parameters without units
     converged : whether `residual` is within the tolerance, or the fit exact (sigma2 at its least)
     """
@@ -45,6 +46,7 @@ class RandomEffects:
     coef: Array
     intercept: Array
     scale: Array
+    relative_covariance: Array
     history: Array
     converged: bool
     residual: float
@@ -122,7 +124,8 @@ def _in_units(
     d = gram.n_features
     W, c = equations.coefficients((state.mean + state.g @ state.P) @ units.T)
     mean = units @ state.mean
-    covariance = state.sigma2 * (units @ state.P @ units.T)
+    relative = units @ state.P @ units.T
+    covariance = state.sigma2 * relative
     level, sd = float(c.mean()), np.nan
     if equations.has_ones:
         level = float(mean[-1] + equations.y0[0] - equations.x0[0] @ mean[:d])
@@ -130,7 +133,7 @@ def _in_units(
     scale = np.sqrt(np.diagonal(equations.G, axis1=1, axis2=2).sum(axis=0)[:d] / gram.n.sum())
     scale = np.where(scale > 0, scale, 1.0)
     return RandomEffects(
-        mean[:d], level, covariance[:d, :d], sd, state.sigma2, W, c, scale, history, converged, residual
+        mean[:d], level, covariance[:d, :d], sd, state.sigma2, W, c, scale, relative, history, converged, residual
     )
 
 

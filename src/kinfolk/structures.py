@@ -79,6 +79,10 @@ class TaskGraph:
 
     def groups(self) -> NDArray[np.intp]:
         """Community number of every task, 0 the largest; -1 for outliers."""
+        return self._groups.copy()
+
+    @cached_property
+    def _groups(self) -> NDArray[np.intp]:
         inside = ~self._is_outlier()
         group = np.full(len(self.labels), -1)
         if inside.any():

@@ -13,6 +13,8 @@ from sklearn.utils import check_array
 from kinfolk.gram import Array, GramStats
 from kinfolk.tables import Table, read_table
 
+SMALLEST, LARGEST = 1e-35, 1e40  # sizes of inputs and targets
+
 
 @dataclass(frozen=True, eq=False)
 class Schema:
@@ -41,6 +43,7 @@ class Rows:
 
     def gram(self, X: Array, feature_names: tuple[str, ...] | None) -> GramStats:
         """Statistics of these rows with the features X."""
+        check_sizes(X, self.y, feature_names)
         labels = self.schema.labels
         if self.codes is None:
             return GramStats.from_wide(X, self.y, labels, weight=self.weight, feature_names=feature_names)
@@ -115,7 +118,7 @@ def task_codes(labels: NDArray[Any], known: NDArray[Any], unseen: str) -> NDArra
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         raise ValueError(
             f"predict got task {_plain(names[0])!r}{more}, not seen in fit ({len(known)} tasks: {_plain(known[0])!r}, "
-            '...). Use unseen="mean" to predict them with the population model, or fit with their rows.'
+            '...). Use unseen="mean" to predict them with the population model, or adopt() their rows first.'
         )
     return np.where(strange, -1, position)
 
@@ -133,6 +136,20 @@ def check_rows_per_task(gram: GramStats) -> None:
         f"task {name!r}{others} has 1 row, but a free intercept needs at least 2. "
         'Drop the task or use intercept="coupled".'
     )
+
+
+def check_sizes(X: Array, y: Array, names: tuple[str, ...] | None) -> None:
+    """Fits square squares: numbers beyond some powers of ten would leave the range of floating point."""
+    for values, name in ((X, "column"), (y if y.ndim == 2 else y[:, None], "target")):
+        size = np.nan_to_num(np.abs(values)).max(axis=0, initial=0.0)
+        beyond = (size > LARGEST) | ((size > 0) & (size < SMALLEST))
+        if beyond.any():
+            j = int(np.argmax(beyond))
+            which = "target y" if name == "target" else f"column {names[j]!r}" if names else f"column {j} of X"
+            raise ValueError(
+                f"{which} has values up to {size[j]:.3g}, but sizes from {SMALLEST:g} to {LARGEST:g} can be fitted: "
+                "change its unit, e.g. divide it by its standard deviation"
+            )
 
 
 def _plain(label: Any) -> Any:

@@ -10,6 +10,8 @@ from kinfolk.base import Fit, MultiTaskRegressor
 from kinfolk.baselines._ridge import Choice, Model, choose_penalty
 from kinfolk.folds import Folds
 from kinfolk.gram import Array, GramStats
+from kinfolk.intercepts import normal_equations
+from kinfolk.smoother import HubInverse, Smoother
 
 
 class _Penalised(MultiTaskRegressor):
@@ -19,6 +21,7 @@ class _Penalised(MultiTaskRegressor):
     """
 
     penalty: float | str
+    penalty_: float
     scoring: str = "pooled"
     default_grid: ClassVar[dict[str, tuple[float, ...]]] = {"penalty": (1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4)}
 
@@ -27,6 +30,16 @@ class _Penalised(MultiTaskRegressor):
 
     def _residual(self, gram: GramStats, W: Array, penalty: float) -> float:
         raise NotImplementedError
+
+    def _inverse(self, gram: GramStats, penalty: float) -> HubInverse:
+        raise NotImplementedError
+
+    def _smoother(self, gram: GramStats, penalty: float) -> Smoother:
+        equations = normal_equations(gram, "free")
+        return Smoother(equations, self._inverse(gram, penalty), np.ones(gram.n_features))
+
+    def _smoothers(self) -> list[Smoother]:
+        return [self._smoother(self._seen(), self.penalty_)]
 
     def _wants_folds(self) -> bool:
         return isinstance(self.penalty, str) and self.penalty == "cv"

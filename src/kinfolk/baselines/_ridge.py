@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinfolk.folds import Folds, cv_error, fill_unseen, squared_errors
-from kinfolk.gram import Array, GramStats, is_shared
+from kinfolk.gram import TINY, Array, GramStats, is_shared
 
 START = tuple(10.0 ** np.arange(-4, 2.5, 0.5))  # times the mean of tr(G_t) / d
 WIDEST = 1e10  # how far from 1 the search may go
@@ -36,7 +36,11 @@ class Spectrum:
     def shrunk(self, penalty: float) -> Array:
         """1 / (value + penalty); 0 where both are, so that no penalty means the least-norm solution."""
         total = self.value + penalty
-        return np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
+        return np.divide(1.0, total, out=np.zeros_like(total), where=total > TINY)
+
+    def inverse(self, penalty: float) -> Array:
+        """(G_t + penalty)^-1, or the pseudo-inverse: one matrix if the tasks share their inputs."""
+        return (self.vector * self.shrunk(penalty)[:, None, :]) @ self.vector.transpose(0, 2, 1)
 
     def ridge(self, penalty: float) -> Array:
         """argmin over w_t of w'G_t w - 2 b_t'w + penalty ||w||^2, for every task."""

@@ -9,6 +9,7 @@ import numpy as np
 from kinfolk.baselines._penalised import _Penalised, relative
 from kinfolk.baselines._ridge import Model, Spectrum, own_intercepts
 from kinfolk.gram import Array, GramStats
+from kinfolk.smoother import HubInverse
 
 
 class Independent(_Penalised):
@@ -73,6 +74,9 @@ class Independent(_Penalised):
             return W, own_intercepts(gram, W)
 
         return model
+
+    def _inverse(self, gram: GramStats, penalty: float) -> HubInverse:
+        return HubInverse.alone(Spectrum.of(gram.G, gram.b).inverse(penalty), gram.G)
 
     def _residual(self, gram: GramStats, W: Array, penalty: float) -> float:
         return relative(np.einsum("tij,tj->ti", gram.G, W) + penalty * W - gram.b, gram.b)

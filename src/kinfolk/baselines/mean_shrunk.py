@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from kinfolk.baselines._penalised import _Penalised, check_at_least_zero, relative
 from kinfolk.baselines._ridge import Model, Spectrum, own_intercepts
 from kinfolk.gram import Array, GramStats
+from kinfolk.smoother import HubInverse
 
 
 class MeanShrunk(_Penalised):
@@ -78,6 +80,12 @@ class MeanShrunk(_Penalised):
             return W, own_intercepts(gram, W)
 
         return model
+
+    def _inverse(self, gram: GramStats, penalty: float) -> HubInverse:
+        spectrum = Spectrum.of(gram.G, gram.b)
+        K = np.broadcast_to(spectrum.inverse(self.ridge + penalty), gram.G.shape)
+        own = K @ (gram.G + self.ridge * np.eye(gram.n_features))
+        return HubInverse(gram.G, K, K, penalty * linalg.pinvh(own.sum(axis=0), rtol=1e-12))
 
     def _residual(self, gram: GramStats, W: Array, penalty: float) -> float:
         gradient = np.einsum("tij,tj->ti", gram.G, W) + self.ridge * W - gram.b

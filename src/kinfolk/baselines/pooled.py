@@ -10,6 +10,7 @@ from kinfolk.baselines._penalised import _Penalised, relative
 from kinfolk.baselines._ridge import Model, Spectrum, own_intercepts
 from kinfolk.gram import Array, GramStats
 from kinfolk.intercepts import normal_equations
+from kinfolk.smoother import HubInverse, Smoother
 
 
 class Pooled(_Penalised):
@@ -91,6 +92,12 @@ class Pooled(_Penalised):
         about_mean, d = normal_equations(gram, "coupled"), gram.n_features
         level = about_mean.x0[0], float(about_mean.y0[0])
         return about_mean.G[:, :d, :d].sum(axis=0), about_mean.b[:, :d].sum(axis=0), level
+
+    def _smoother(self, gram: GramStats, penalty: float) -> Smoother:
+        equations = normal_equations(gram, "free" if self.own_intercepts else "coupled")
+        G, p = equations.G, equations.shape[1]
+        inverse = HubInverse.of(G, np.zeros((p, p)), np.diag(penalty * equations.penalised()))
+        return Smoother(equations, inverse, np.ones(gram.n_features))
 
     def _residual(self, gram: GramStats, W: Array, penalty: float) -> float:
         G, b, _ = self._sums(gram)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import warnings
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.base import Fit, MultiTaskRegressor
-from kinfolk.gram import GramStats
-from kinfolk.random_effects import RandomEffects, fit_random_effects
+from kinfolk.gram import Array, GramStats
+from kinfolk.intercepts import normal_equations
+from kinfolk.random_effects import RANDOM_INTERCEPTS, RandomEffects, fit_random_effects
+from kinfolk.smoother import HubInverse, Smoother
 
 
 class RandomSlopes(MultiTaskRegressor):
@@ -97,6 +100,15 @@ class RandomSlopes(MultiTaskRegressor):
             attributes=_attributes(model),
         )
 
+    def _smoother(self, gram: GramStats, relative_covariance: Array) -> Smoother:
+        equations = normal_equations(gram, RANDOM_INTERCEPTS[self.intercept])
+        nothing = np.zeros_like(relative_covariance)
+        inverse = HubInverse.of(equations.G, relative_covariance, nothing)
+        return Smoother(equations, inverse, np.ones(gram.n_features))
+
+    def _smoothers(self) -> list[Smoother]:
+        return [self._smoother(self._seen(), self.relative_covariance_)]
+
     def _warn(self, model: RandomEffects) -> None:
         warnings.warn(
             f"the mixed model stopped after {len(model.history) - 1} steps at a gradient of {model.residual:.1e}, "
@@ -111,6 +123,7 @@ def _attributes(model: RandomEffects) -> dict[str, Any]:
     return {
         "relevance_": model.relevance,
         "covariance_": model.covariance,
+        "relative_covariance_": model.relative_covariance,
         "intercept_sd_": model.intercept_sd,
         "sigma2_": model.sigma2,
         "log_likelihood_": float(model.history[-1]),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from kinfolk.gram import TINY, Array, is_shared
@@ -49,6 +49,13 @@ class WeightSystem:
     def residual(self, V: Array) -> float:
         """||b - matrix V|| / ||b||."""
         return float(np.linalg.norm(self.b - self.apply(V))) / max(float(np.linalg.norm(self.b)), TINY)
+
+    def restricted(self, tasks: NDArray[np.intp]) -> WeightSystem:
+        """The system of some tasks and the edges between them; the uniform pull is as strong as among all."""
+        L = self.L[tasks][:, tasks]
+        L = sparse.csr_array(L - sparse.diags_array(np.asarray(L.sum(axis=1)).ravel()))
+        uniform = self.uniform * (len(self.b) / max(len(tasks), 1))
+        return WeightSystem(self.H[tasks], self.b[tasks], L, self.scale, uniform)
 
     @cached_property
     def shared(self) -> bool:

@@ -1,0 +1,133 @@
+"""Where a model came from: the exact split of coefficients and predictions by the tasks whose data made them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.base import MultiTaskRegressor
+from kinfolk.gram import Array
+from kinfolk.smoother import Smoother
+from kinfolk.tasks import read_for_predict, task_codes
+
+
+class Contribution(NamedTuple):
+    """What one task's data have to do with a task's coefficients; a list of these makes a data frame."""
+
+    task: Any
+    source: Any
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions:
+    """The coefficients of some tasks as sums over the tasks whose targets made them.
+
+    Attributes
+    ----------
+    tasks : labels of the k tasks that are split; sources : labels of the T tasks that they are split into
+    coef, intercept : arrays of shape (k, T, d) and (k, T); summed over sources they are `coef_` and `intercept_`
+    shares : array of shape (k, T), the weight of every task's own estimate in the coefficients, mean over directions;
+        a row and its `prior` add up to 1. Shares say how much a task is listened to, whatever it says; a share can be
+        slightly negative, as a weight in any linear smoother can
+    prior : array of shape (k,), the weight of the penalty's pull towards zero
+    """
+
+    tasks: NDArray[Any]
+    sources: NDArray[Any]
+    coef: Array
+    intercept: Array
+    shares: Array
+    prior: Array
+    model: MultiTaskRegressor
+
+    def of(self, task: Any) -> list[Contribution]:
+        """The sources of one task's coefficients, the most important first."""
+        row = self._row(task)
+        order = np.argsort(-np.abs(self.shares[row]), kind="stable")
+        return [Contribution(task, self.sources[s], float(self.shares[row, s])) for s in order]
+
+    def split(self, X: Any) -> Array:
+        """Predictions for rows of these tasks, by source: (n, T); the parts of a row add up to its prediction."""
+        table, labels = read_for_predict(X, self.model._schema, type(self.model).__name__)
+        if labels is None:
+            raise ValueError("split takes long tables, with a task column")
+        order = np.argsort(self.tasks)
+        codes = order[task_codes(labels, self.tasks[order], "error")]
+        features = self.model._transform(table)
+        return np.einsum("nd,nsd->ns", features, self.coef[codes]) + self.intercept[codes]
+
+    def _row(self, task: Any) -> int:
+        found = np.flatnonzero(self.tasks == task)
+        if not len(found):
+            known = ", ".join(map(repr, self.tasks[:3].tolist()))
+            raise ValueError(f"task {task!r} was not split ({len(self.tasks)} tasks: {known}, ...)")
+        return int(found[0])
+
+    def __repr__(self) -> str:
+        own = np.mean([self.shares[k, self.sources == t].sum() for k, t in enumerate(self.tasks)])
+        return f"Contributions({len(self.tasks)} tasks; on average {own:.0%} from their own data)"
+
+
+def contributions(model: MultiTaskRegressor, tasks: Sequence[Any] | None = None) -> Contributions:
+    """Split the coefficients of tasks by the tasks whose data made them, exactly.
+
+    With its graph and penalties held fixed a model is linear in the targets, v_t = sum_s N_ts b_s, so the term s is
+    what the targets of task s contribute. As b_s = G_s (own estimate of s), N_ts G_s is the weight that task t gives to
+    what task s would say on its own.
+
+    Parameters
+    ----------
+    model : fitted GAMTL, GAMTLCV, RBFGAMTL, Independent, Pooled, MeanShrunk or RandomSlopes
+    tasks : labels of the tasks to split; all by default, with T^2 d numbers
+
+    Examples
+    --------
+    Slopes of 1 and 3 with G = 2 each, and a penalty of 2 on their distance to the mean: three quarters are own.
+
+    >>> from kinfolk.baselines import MeanShrunk
+    >>> X = np.array([["a", -1.0], ["a", 1.0], ["b", -1.0], ["b", 1.0]], dtype=object)
+    >>> model = MeanShrunk(task=0, penalty=2.0).fit(X, [-1.0, 1.0, 7.0, 13.0])
+    >>> contributions(model).shares
+    array([[0.75, 0.25],
+           [0.25, 0.75]])
+    >>> contributions(model).coef[0].ravel()
+    array([0.75, 0.75])
+    """
+    gram, smoothers = model._seen(), model._smoothers()
+    which = np.arange(gram.n_tasks) if tasks is None else task_codes(np.asarray(tasks), gram.labels, "error")
+    T, d = gram.n_tasks, gram.n_features
+    coef, intercept, shares = np.zeros((len(which), T, d)), np.zeros((len(which), T)), np.zeros((len(which), T))
+    for smoother in smoothers:
+        b = _targets(smoother)
+        for k, t in enumerate(which):
+            N = smoother.inverse.columns(t)
+            parts = np.einsum("spq,sp->sq", N, b)
+            slopes = parts @ smoother.to_coef.T
+            coef[k] += smoother.share * slopes
+            intercept[k] += smoother.share * _levels(smoother, parts, slopes, t)
+            shares[k] += smoother.share * np.einsum("spq,spq->s", N, smoother.equations.G) / N.shape[1]
+    return Contributions(gram.labels[which], gram.labels, coef, intercept, shares, 1 - shares.sum(axis=1), model)
+
+
+def _targets(smoother: Smoother) -> Array:
+    """b_s about y = 0: the mean of all targets, about which an intercept column is set up, is the work of all tasks."""
+    equations = smoother.equations
+    if not equations.has_ones:
+        return equations.b
+    return equations.b + equations.y0[0] * equations.G[:, :, -1]
+
+
+def _levels(smoother: Smoother, parts: Array, slopes: Array, task: int) -> Array:
+    """The intercept's parts: a task's own mean, or the last unknown, less what the slopes make of the mean input."""
+    equations = smoother.equations
+    at_mean = slopes @ (equations.x0[task] * smoother.units)
+    if equations.has_ones:
+        return parts[:, -1] - at_mean
+    level = -at_mean
+    level[task] += equations.y0[task]
+    return level

@@ -1,0 +1,247 @@
+"use strict";
+// The graph: coordinates and edges come from Python; here they are drawn, moved, zoomed and thinned out.
+
+// ---- edges of the graph that is shown
+let level = view.kind === "graph" ? view.levels[view.fitted] : null;
+let links = [];
+const takeLevel = (k) => {
+  level = view.levels[k];
+  links = Array.from({ length: T }, () => []);
+  level.i.forEach((i, e) => { links[i].push(e); links[level.j[e]].push(e); });
+};
+const other = (e, t) => (level.i[e] === t ? level.j[e] : level.i[e]);
+
+// ---- the graph
+const graph = {};
+const drawGraph = () => {
+  takeLevel(view.fitted);
+  canvas.classList.add("graph");
+  canvas.setAttribute("aria-label", `Graph of ${T} tasks`);
+  graph.world = svg("g", {});
+  graph.lines = svg("g", { "aria-hidden": "true" });
+  graph.near = svg("g", { "aria-hidden": "true" });  // edges of the open task, above all others
+  graph.dots = svg("g", {});
+  graph.world.append(graph.lines, graph.near, graph.dots);
+  canvas.append(graph.world);
+  graph.zoom = { k: 1, x: 0, y: 0 };
+  graph.at = view.xy.map(([x, y]) => [x, y]);
+  graph.nodes = D.names.map((_, t) => {
+    const g = groupOf(t);
+    const node = svg("g", { class: "node", tabindex: t === 0 ? 0 : -1, role: "button", "data-task": t },
+      g < 0 ? svg("circle", { class: "ring" }) : null, svg("circle", { class: "dot", fill: colour(g) }));
+    node.setAttribute("aria-label", `${D.names[t]}, ${groupName(g)}`);
+    if (T <= LABELLED) node.append(svg("text", {}));
+    return node;
+  });
+  graph.circles = graph.nodes.map((node) => ({ dot: node.querySelector(".dot"), ring: node.querySelector(".ring") }));
+  graph.dots.append(...graph.nodes);
+  fitGraph();
+  drawEdges();
+  listenToGraph();
+  marks.push(markGraph);
+  addEventListener("resize", fitGraph);
+};
+const fitGraph = () => {
+  graph.width = canvas.clientWidth || 700;
+  graph.height = Math.max(340, Math.min(0.72 * graph.width, 640));
+  canvas.setAttribute("height", graph.height);
+  canvas.setAttribute("viewBox", `0 0 ${graph.width} ${graph.height}`);  // paper is narrower than the screen
+  graph.r = (T <= 30 ? 13 : T <= 60 ? 11 : T <= 120 ? 8 : T <= 400 ? 6 : 3.6) * (graph.width < 500 ? 0.75 : 1);
+  const edge = T <= LABELLED ? 30 : 12;
+  graph.place = ([x, y]) => [edge + x * (graph.width - 2 * edge), edge + y * (graph.height - 2 * edge - 8)];
+  moveAll();
+};
+const moveAll = () => {
+  const { k, x, y } = graph.zoom;
+  graph.world.setAttribute("transform", `translate(${x} ${y}) scale(${k})`);
+  // Lines grow with their group; nodes keep their size on the screen, so a zoom moves them and a pan does not.
+  const resized = graph.drawn !== graph.width;
+  if (graph.k !== k || resized) graph.nodes.forEach((_, t) => moveNode(t));
+  if (resized) moveLines(allLines());
+  graph.k = k;
+  graph.drawn = graph.width;
+  if (T <= LABELLED) placeLabels();
+};
+const moveNode = (t) => {
+  const [x, y] = graph.place(graph.at[t]);
+  const node = graph.nodes[t];
+  node.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${1 / graph.zoom.k})`);
+  const grow = Math.min(Math.sqrt(graph.zoom.k), 2.5);
+  graph.circles[t].dot.setAttribute("r", graph.r * grow);
+  graph.circles[t].ring?.setAttribute("r", graph.r * grow + 4);
+};
+const allLines = () => [...graph.lines.children, ...graph.near.children];
+const moveLines = (lines) => {
+  for (const line of lines) {
+    const e = Number(line.dataset.edge);
+    const [x1, y1] = graph.place(graph.at[level.i[e]]), [x2, y2] = graph.place(graph.at[level.j[e]]);
+    line.setAttribute("x1", x1); line.setAttribute("y1", y1);
+    line.setAttribute("x2", x2); line.setAttribute("y2", y2);
+  }
+};
+// Short names stand in their node; others below it, where they hit neither a node nor a label placed before.
+const placeLabels = () => {
+  const grow = graph.r * Math.min(Math.sqrt(graph.zoom.k), 2.5);
+  const spots = graph.at.map((at) => graph.place(at).map((v, axis) => v * graph.zoom.k + [graph.zoom.x, graph.zoom.y][axis]));
+  const taken = spots.map(([x, y]) => [x - grow, y - grow, x + grow, y + grow]);
+  const order = D.names.map((_, t) => t).sort((a, b) => links[b].length - links[a].length);
+  for (const t of [...order.filter((u) => u === opened), ...order.filter((u) => u !== opened)]) {
+    const label = graph.nodes[t].querySelector("text");
+    const short = cut(D.names[t], 16), size = Array.from(short).length;
+    const inside = size * 7 + 6 <= 2 * grow;
+    label.textContent = short;
+    label.setAttribute("class", inside ? "inside" : "under");
+    label.style.fill = inside ? inkOn(colour(groupOf(t))) : "";
+    label.setAttribute("y", inside ? 4 : grow + 13);
+    label.setAttribute("x", 0);
+    label.setAttribute("visibility", "visible");
+    if (inside) continue;
+    const half = size * 3.6 + 3, y = spots[t][1];
+    const x = Math.max(half, Math.min(spots[t][0], graph.width - half));  // whole, also beside the edge
+    label.setAttribute("x", x - spots[t][0]);
+    const box = [x - half, y + grow + 3, x + half, y + grow + 16];
+    const hit = taken.some((b, u) => u !== t
+      && b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3]);
+    label.setAttribute("visibility", hit && t !== opened ? "hidden" : "visible");
+    if (!hit || t === opened) taken.push(box);
+  }
+};
+const line = (e, kind = "edge") => {
+  const share = level.w[e] / level.w[0], sure = level.c ? level.c[e] : null;
+  const width = T > LABELLED && kind === "edge" ? 0.3 + 0.9 * share : 0.5 + 3.5 * share;
+  return svg("line", { class: kind, "data-edge": e, "stroke-width": width.toFixed(2),
+    "stroke-dasharray": sure !== null && sure < 0.5 ? "4 3" : null,
+    opacity: (T > LABELLED ? 0.1 + 0.2 * share : 0.25 + 0.35 * share).toFixed(2) });
+};
+const drawEdges = () => {
+  const few = Math.min(level.i.length, EDGES_DRAWN);
+  graph.lines.replaceChildren(...Array.from({ length: few }, (_, e) => line(e)));
+  moveLines(graph.lines.children);
+  $("slider-said").textContent = `${say(level.neighbors)} on average, ${say(level.i.length)} edges`
+    + (level === view.levels[view.fitted] ? ": the fitted graph" : "");
+  const limits = [];
+  if (level.i.length > few) limits.push(`Only the ${say(few)} heaviest edges are drawn, and all of a task that you open.`);
+  if (T > LABELLED) limits.push("Names are left out: hover, search or open a task. Each disc is a group.");
+  if (level.c) limits.push("Dashed edges have a confidence below one half.");
+  $("picture-said").textContent = [`Line width is edge weight, colour is group. The slider shows ${view.path}.`, D.limit, ...limits].join(" ");
+  markGraph();
+};
+const markGraph = () => {
+  const mine = opened === null ? [] : links[opened];
+  graph.near.replaceChildren(...mine.map((e) => line(e, "edge near")));
+  moveLines(graph.near.children);
+  const near = new Set(mine.map((e) => other(e, opened)));
+  graph.nodes.forEach((node, t) => {
+    node.classList.toggle("open", t === opened);
+    node.classList.toggle("faint", faint(t) && t !== opened && !near.has(t));
+  });
+  if (T <= LABELLED) placeLabels();
+};
+const zoomBy = (factor, x = graph.width / 2, y = graph.height / 2) => {
+  const z = graph.zoom, k = Math.max(0.5, Math.min(z.k * factor, 40));
+  graph.zoom = { k, x: x - (x - z.x) * (k / z.k), y: y - (y - z.y) * (k / z.k) };
+  moveAll();
+};
+const zoomAll = () => { graph.zoom = { k: 1, x: 0, y: 0 }; moveAll(); };
+const bringIntoView = (t) => {
+  const [x, y] = graph.place(graph.at[t]), z = graph.zoom, sx = x * z.k + z.x, sy = y * z.k + z.y;
+  if (sx < 0 || sy < 0 || sx > graph.width || sy > graph.height) {
+    graph.zoom = { k: z.k, x: graph.width / 2 - x * z.k, y: graph.height / 2 - y * z.k };
+    moveAll();
+  }
+};
+const taskAt = (event) => {
+  const node = event.target.closest?.(".node");
+  return node ? Number(node.dataset.task) : null;
+};
+const stepTo = (t) => {  // one tab stop for the whole graph; arrows move it
+  canvas.querySelector(".node[tabindex='0']")?.setAttribute("tabindex", -1);
+  graph.nodes[t].setAttribute("tabindex", 0);
+  bringIntoView(t);
+  graph.nodes[t].focus({ preventScroll: true });
+};
+const neighbourTowards = (t, [dx, dy]) => {
+  const [x, y] = graph.place(graph.at[t]);
+  let best = t, least = Infinity;
+  graph.at.forEach((at, u) => {
+    const [ux, uy] = graph.place(at), along = (ux - x) * dx + (uy - y) * dy;
+    const aside = Math.abs((ux - x) * dy) + Math.abs((uy - y) * dx), cost = along + 2 * aside;
+    if (u !== t && along > 0.5 && cost < least) { best = u; least = cost; }
+  });
+  return best;
+};
+const listenToGraph = () => {
+  let drag = null;
+  canvas.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    drag = { task: taskAt(event), x: event.clientX, y: event.clientY, moved: false, zoom: { ...graph.zoom } };
+  });
+  addEventListener("pointermove", (event) => {
+    if (!drag) return;
+    const dx = event.clientX - drag.x, dy = event.clientY - drag.y;
+    if (!drag.moved && Math.hypot(dx, dy) < 4) return;
+    drag.moved = true;
+    hideTip();
+    if (drag.task === null) {
+      graph.zoom = { k: graph.zoom.k, x: drag.zoom.x + dx, y: drag.zoom.y + dy };
+      moveAll();
+    } else {
+      const box = canvas.getBoundingClientRect(), z = graph.zoom;
+      const [x0, y0] = graph.place([0, 0]), [x1, y1] = graph.place([1, 1]);
+      graph.at[drag.task] = [((event.clientX - box.left - z.x) / z.k - x0) / (x1 - x0), ((event.clientY - box.top - z.y) / z.k - y0) / (y1 - y0)];
+      moveNode(drag.task);
+      moveLines(allLines().filter((l) => [level.i[l.dataset.edge], level.j[l.dataset.edge]].includes(drag.task)));
+      if (T <= LABELLED) placeLabels();
+    }
+  });
+  addEventListener("pointerup", () => {
+    if (drag && !drag.moved && drag.task !== null) { stepTo(drag.task); openTask(drag.task); }
+    drag = null;
+  });
+  addEventListener("pointercancel", () => { drag = null; });
+  canvas.addEventListener("pointerover", (event) => {
+    const t = taskAt(event);
+    if (t !== null && !drag) showTip(facts(t), event.clientX, event.clientY);
+  });
+  canvas.addEventListener("pointerout", hideTip);
+  canvas.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey && !event.metaKey && !canvas.contains(document.activeElement)) return;
+    event.preventDefault();
+    const box = canvas.getBoundingClientRect();
+    zoomBy(Math.exp(-event.deltaY / 400), event.clientX - box.left, event.clientY - box.top);
+  }, { passive: false });
+  const ways = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+  canvas.addEventListener("keydown", (event) => {
+    const t = taskAt(event);
+    if (t !== null && ways[event.key]) stepTo(neighbourTowards(t, ways[event.key]));
+    else if (t !== null && (event.key === "Enter" || event.key === " ")) openTask(t);
+    else if (event.key === "+" || event.key === "=") zoomBy(1.4);
+    else if (event.key === "-") zoomBy(1 / 1.4);
+    else if (event.key === "0") zoomAll();
+    else return;
+    event.preventDefault();
+  });
+  canvas.addEventListener("focusin", (event) => {
+    const node = event.target.closest(".node");
+    if (!node || !node.matches(":focus-visible")) return;
+    const box = node.getBoundingClientRect();
+    showTip(facts(Number(node.dataset.task)), box.right, box.bottom);
+  });
+  canvas.addEventListener("focusout", hideTip);
+  for (const id of ["sparsity", "zoom"]) $(id).hidden = false;
+  $("zoom-in").addEventListener("click", () => zoomBy(1.4));
+  $("zoom-out").addEventListener("click", () => zoomBy(1 / 1.4));
+  $("zoom-all").addEventListener("click", zoomAll);
+  const slider = $("slider");
+  slider.max = view.levels.length - 1;
+  slider.value = view.fitted;
+  const slide = () => {
+    takeLevel(Number(slider.value));
+    slider.setAttribute("aria-valuetext", `${level.neighbors} neighbours per task`);
+    drawEdges();
+    if (opened !== null) fillPanel(opened);
+  };
+  slider.addEventListener("input", slide);
+  $("refit").addEventListener("click", () => { slider.value = view.fitted; slide(); });
+  if (view.levels.length < 2) $("sparsity").hidden = true;
+};

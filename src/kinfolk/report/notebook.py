@@ -1,0 +1,75 @@
+"""The compact form for notebooks: a few sentences and a small still picture, without a script."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kinfolk.base import MultiTaskRegressor
+from kinfolk.gram import TINY, Array
+from kinfolk.plots import OUTLIER, PALETTE
+from kinfolk.report.plain import plain_names
+from kinfolk.report.positions import SPRINGS, positions
+from kinfolk.report.views import task_groups
+from kinfolk.report.words import headline
+from kinfolk.structures import TaskGraph
+
+WIDTH, HEIGHT, MARGIN = 360, 260, 14
+EDGES = 600
+
+
+def compact_html(model: MultiTaskRegressor) -> str:
+    """A fitted model in a notebook: the headline, and its graph if it has one; before fit, what it is.
+
+    Examples
+    --------
+    >>> from kinfolk import GAMTL
+    >>> compact_html(GAMTL(neighbors=3))
+    '<div class="kinfolk"><p><b>GAMTL(neighbors=3)</b>, not fitted yet.</p></div>'
+    """
+    if not hasattr(model, "coef_"):
+        return f'<div class="kinfolk"><p><b>{escape(repr(model))}</b>, not fitted yet.</p></div>'
+    groups = task_groups(model)
+    names = plain_names(model.tasks_)
+    sentences = "".join(f"<li>{escape(s)}</li>" for s in headline(model, names, groups, None))
+    structure = model.structure_
+    picture = _picture(structure, names, groups) if isinstance(structure, TaskGraph) and len(names) <= SPRINGS else ""
+    return (
+        '<div class="kinfolk" style="display:flex;flex-wrap:wrap;gap:1em;align-items:center">'
+        f'{picture}<div style="flex:1 1 16em;min-width:14em;overflow-wrap:anywhere">'
+        f"<b>{escape(type(model).__name__)}</b>"
+        f'<ul style="margin:.3em 0;padding-left:1.2em">{sentences}</ul></div></div>'
+    )
+
+
+def _picture(graph: TaskGraph, names: list[str], groups: NDArray[np.intp]) -> str:
+    xy = MARGIN + positions(graph, groups) * [WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN]
+    upper = sparse.triu(graph.adjacency, k=1, format="coo")
+    heaviest = np.argsort(-upper.data, kind="stable")[:EDGES]
+    i, j = (ends[heaviest] for ends in upper.coords)
+    width = 0.4 + 2.2 * upper.data[heaviest] / max(upper.data.max(initial=0.0), TINY)
+    lines = [_line(xy[a], xy[b], w) for a, b, w in zip(i, j, width, strict=True)]
+    radius = float(np.clip(60 / np.sqrt(len(names)), 3, 9))
+    dots = [_dot(xy[t], radius, names[t], int(groups[t])) for t in range(len(names))]
+    return (
+        f'<svg width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label="Graph of {len(names)} tasks">{"".join(lines)}{"".join(dots)}</svg>'
+    )
+
+
+def _line(one: Array, two: Array, width: float) -> str:
+    (x1, y1), (x2, y2) = one, two
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="currentColor" stroke-opacity=".35" '
+        f'stroke-width="{width:.1f}"/>'
+    )
+
+
+def _dot(at: Array, radius: float, name: str, group: int) -> str:
+    colour = OUTLIER if group < 0 else PALETTE[group % len(PALETTE)]
+    dashed = ' stroke="currentColor" stroke-dasharray="3 2"' if group < 0 else ""
+    place = f'cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="{radius:.1f}"'
+    return f'<circle {place} fill="{colour}"{dashed}><title>{escape(name)}</title></circle>'

@@ -1,0 +1,266 @@
+"""The page in a real browser: quiet, without network, and every control does what it says."""
+
+import numpy as np
+import pytest
+
+from kinfolk.baselines import MSSL, MTRL, TAT, Independent, Pooled
+from kinfolk.explain.contributions import contributions
+from kinfolk.gamtlcv import feature_scale
+from kinfolk.report import summarize
+
+
+def texts(page, selector):
+    return page.locator(selector).all_inner_texts()
+
+
+def edges_drawn(page):
+    return page.locator("#view .edge").count()
+
+
+def open_by_search(page, name):
+    page.fill("#search", name)
+    page.press("#search", "Enter")
+
+
+def test_the_page_shows_every_task_edge_and_row(visit, summary, model):
+    page = visit(summary)
+    assert page.locator("#view .node").count() == 20
+    assert edges_drawn(page) == model.adjacency_.nnz // 2
+    assert page.locator("#tasks tbody tr").count() == 20
+    assert texts(page, "#headline li") == summary["headline"]
+
+
+def test_the_slider_changes_the_drawn_edges_and_finds_back(visit, summary):
+    page = visit(summary)
+    counts = [len(level["i"]) for level in summary["view"]["levels"]]
+    page.locator("#slider").focus()
+    page.keyboard.press("Home")
+    assert edges_drawn(page) == counts[0] < counts[summary["view"]["fitted"]]
+    page.keyboard.press("End")
+    assert edges_drawn(page) == counts[-1]
+    page.click("#refit")
+    assert edges_drawn(page) == counts[summary["view"]["fitted"]]
+    assert "fitted graph" in page.inner_text("#slider-said")
+
+
+def test_a_click_opens_the_task_with_its_numbers(visit, summary, model):
+    page = visit(summary)
+    page.locator("#view .node").nth(12).click()
+    assert page.inner_text("#panel-title") == "13"
+    shown = {row.split("\t")[0].strip(): float(row.split("\t")[1]) for row in texts(page, "#neighbours tr")[1:]}
+    weights = model.adjacency_[[12]].toarray().ravel()
+    assert shown == {str(model.tasks_[t]): pytest.approx(weights[t], rel=2e-3) for t in np.flatnonzero(weights)}
+    values = [float(v) for v in texts(page, "#coefficients .number")]
+    effect = np.abs(model.coef_[12] * feature_scale(model.gram_))
+    largest = model.coef_[12][np.argsort(-effect)][: len(values)]
+    assert values == pytest.approx(largest, rel=1e-3)
+    assert page.locator("#scatter .point").count() == 20
+    facts = dict(row.split("\t") for row in texts(page, "#panel-facts tr"))
+    assert float(facts["error"]) == summary["tasks"]["error"][12] and facts["group"] == "group 2"
+
+
+def test_neighbours_in_the_panel_follow_the_slider(visit, summary):
+    page = visit(summary)
+    page.locator("#view .node").nth(0).click()
+    many = page.locator("#neighbours tr").count()
+    page.locator("#slider").focus()
+    page.keyboard.press("Home")
+    assert page.locator("#neighbours tr").count() < many
+
+
+def test_the_panel_tells_whose_data_made_the_coefficients(visit, summary, model):
+    page = visit(summary)
+    page.locator("#view .node").nth(14).click()
+    shown = [float(v.rstrip(" %")) for v in texts(page, "#shares .number")]
+    shares = contributions(model).shares[14]
+    assert shown[:-1] == pytest.approx(100 * np.sort(shares)[::-1][: len(shown) - 1], abs=0.06)
+    assert shown[-1] == pytest.approx(100 * (1 - shares.sum()), abs=0.06)
+
+
+def test_more_coefficients_on_demand(visit, summary):
+    page = visit(summary)
+    page.locator("#view .node").nth(0).click()
+    page.get_by_role("button", name="Show 18 more").click()
+    assert page.locator("#coefficients .bars svg").count() == 30
+
+
+def test_search_finds_a_task_and_fades_the_others(visit, summary):
+    page = visit(summary)
+    page.fill("#search", "19")
+    assert texts(page, "#found button") == ["19"]
+    assert page.locator("#view .node.faint").count() == 19
+    page.press("#search", "Enter")
+    assert page.inner_text("#panel-title") == "19"
+    assert page.locator("#found").is_hidden()
+
+
+def test_search_says_so_when_nothing_matches(visit, summary):
+    page = visit(summary)
+    page.fill("#search", "nobody")
+    assert texts(page, "#found li") == ["0 tasks"]
+
+
+def test_a_click_on_a_heading_sorts_and_another_turns_it_round(visit, summary):
+    page = visit(summary)
+    errors = sorted(summary["tasks"]["error"])
+    column = [c["key"] for c in summary["columns"]].index("error") + 2
+    heading = page.locator(f"#tasks th:nth-child({column})")
+    heading.get_by_role("button").click()
+    assert [float(v) for v in texts(page, f"#tasks td:nth-child({column})")] == errors
+    assert heading.get_attribute("aria-sort") == "ascending"
+    heading.get_by_role("button").click()
+    assert [float(v) for v in texts(page, f"#tasks td:nth-child({column})")] == errors[::-1]
+    assert heading.get_attribute("aria-sort") == "descending"
+
+
+def test_names_sort_as_numbers_do(visit, summary):
+    page = visit(summary)
+    page.locator("#tasks th button").first.click()
+    assert texts(page, "#tasks td:first-child") == [str(k) for k in range(1, 21)]
+
+
+def test_the_keyboard_alone_walks_opens_and_closes(visit, summary):
+    page = visit(summary)
+    page.locator("#zoom-all").focus()
+    page.keyboard.press("Tab")
+    first = page.evaluate("document.activeElement.dataset.task")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    second = page.evaluate("document.activeElement.dataset.task")
+    assert first == "0" and second not in (None, "0")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#panel-title") == summary["names"][int(second)]
+    page.keyboard.press("Escape")
+    assert page.locator("#panel").is_hidden()
+    assert page.evaluate("document.activeElement.dataset.task") == second
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('#legend') !== null")
+
+
+def test_what_has_the_focus_has_a_ring(visit, summary):
+    page = visit(summary)
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+
+
+def test_a_dragged_task_takes_its_edges_along(visit, summary):
+    page = visit(summary)
+    edge = page.locator("#view .edge").first
+    ends = [summary["view"]["levels"][summary["view"]["fitted"]][k][0] for k in "ij"]
+    node = page.locator("#view .node").nth(ends[0])
+    before, box = edge.get_attribute("x1"), node.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 90, box["y"] + 60, steps=4)
+    page.mouse.up()
+    assert node.bounding_box()["x"] > box["x"] + 40
+    assert float(edge.get_attribute("x1")) > float(before) + 40
+    assert page.locator("#panel").is_hidden()
+
+
+def test_zoom_by_button_wheel_and_key(visit, summary):
+    page = visit(summary)
+
+    def scale():
+        return page.evaluate("graph.zoom.k")
+
+    page.click("#zoom-in")
+    assert scale() == pytest.approx(1.4)
+    page.locator("#view .node").nth(3).focus()
+    page.keyboard.press("0")
+    assert scale() == 1
+    page.locator("#view").hover()
+    page.mouse.wheel(0, -200)
+    page.wait_for_function("graph.zoom.k > 1.2")
+    page.click("#zoom-all")
+    assert scale() == 1
+
+
+def test_hovering_tells_the_facts_of_a_task(visit, summary):
+    page = visit(summary)
+    page.locator("#view .node").nth(4).hover()
+    said = page.inner_text("#tip")
+    assert said.startswith("5\n") and "degree" in said
+
+
+def test_the_legend_picks_out_a_group(visit, summary):
+    page = visit(summary)
+    page.get_by_role("button", name="group 2 (6)").click()
+    assert page.locator("#view .node:not(.faint)").count() == 6
+
+
+def test_hostile_names_show_as_text(visit, hostile):
+    page = visit(hostile)
+    assert page.evaluate("window.hacked") is None
+    assert page.evaluate("[...document.querySelectorAll('#tasks td:first-child bdi')].map((e) => e.textContent)") == [
+        hostile["names"][t]
+        for t in page.evaluate("[...document.querySelectorAll('#tasks tbody tr')].map((r) => +r.dataset.task)")
+    ]
+    assert page.locator("img").count() == 0 and page.title() == "<i>title</i>"
+    for name in hostile["names"]:
+        open_by_search(page, name.split("\u2028")[0].strip())
+        assert page.evaluate("document.querySelector('#panel-title').textContent") == name
+    assert page.locator("#coefficients bdi").first.text_content() == "<b>x</b>"
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+def test_nothing_sticks_out_sideways(visit, summary, width):
+    page = visit(summary, width=width)
+    page.locator("#view .node").nth(1).click()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_dark_readers_get_dark_pages(visit, summary):
+    light, dark = (visit(summary, color_scheme=scheme) for scheme in ("light", "dark"))
+    colours = [page.evaluate("getComputedStyle(document.body).backgroundColor") for page in (light, dark)]
+    assert colours == ["rgb(255, 255, 255)", "rgb(23, 23, 27)"]
+
+
+def test_on_paper_the_controls_go_and_the_graph_fits(visit, summary):
+    page = visit(summary)
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 700, "height": 900})
+    assert page.locator("#search").is_hidden()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    right = page.evaluate(
+        "Math.max(...[...document.querySelectorAll('.node')].map((n) => n.getBoundingClientRect().right))"
+    )
+    assert right <= 700
+
+
+@pytest.mark.parametrize(
+    ("method", "drawn"),
+    [(TAT, ".branch"), (MTRL, "rect[data-at]"), (MSSL, "rect[data-at]"), (Independent, "rect[data-at]")],
+)
+def test_other_structures_are_drawn_and_open_tasks(visit, syn, method, drawn):
+    model = method(task=syn.task).fit(syn.data, syn.target)
+    page = visit(summarize(model))
+    assert page.locator(f"#view {drawn}").count() >= 20
+    page.locator("#view .leaf").first.focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#panel").is_visible() and page.locator("#sparsity").is_hidden()
+
+
+def test_equal_coefficients_are_said_to_be_nothing_to_draw(visit, syn):
+    page = visit(summarize(Pooled(task=syn.task).fit(syn.data, syn.target)))
+    assert "nothing to draw" in page.inner_text("#picture-said")
+
+
+def test_two_thousand_tasks_open_and_respond(visit, many):
+    page = visit(many)
+    page.set_default_timeout(10_000)
+    assert page.locator("#view .node").count() == 2000
+    assert edges_drawn(page) <= 2500
+    assert "heaviest edges are drawn" in page.inner_text("#picture-said")
+    open_by_search(page, "1234")
+    assert page.inner_text("#panel-title") == "1234"
+    degree = many["tasks"]["neighbors"][1234]
+    assert page.locator("#view .edge.near").count() == degree
+    step = "() => { const t = performance.now(); zoomBy(1.1); return performance.now() - t; }"
+    spent = [page.evaluate(step) for _ in range(9)]
+    assert np.median(spent) < 250  # milliseconds per step of the wheel; one that others' work delays does not decide
+    assert page.locator("#tasks tbody tr").count() == 100
+    page.click("#more")
+    assert page.locator("#tasks tbody tr").count() == 2000

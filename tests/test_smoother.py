@@ -1,0 +1,84 @@
+"""A fitted model is a linear map of its targets: the map gives the model back."""
+
+import numpy as np
+import pytest
+
+import kinfolk.smoother
+from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
+from kinfolk.baselines import MTRL, Independent, MeanShrunk, Pooled, RandomSlopes
+
+MODELS = {
+    "gamtl": GAMTL(task=0),
+    "gamtl anchored": GAMTL(task=0, anchor=0.3, strength=3.0),
+    "gamtl learned": GAMTL(task=0, metric="learned", intercept="shrunk"),
+    "gamtl full": GAMTL(task=0, metric="learned_full", intercept="coupled", ridge=0.1),
+    "gamtl without intercept": GAMTL(task=0, intercept=None),
+    "independent": Independent(task=0, penalty=2.0),
+    "independent cv": Independent(task=0, penalty="cv"),
+    "independent unpenalised": Independent(task=0, penalty=0.0),
+    "mean shrunk": MeanShrunk(task=0, penalty=3.0, ridge=0.5),
+    "pooled": Pooled(task=0, penalty=1.0),
+    "pooled level": Pooled(task=0, penalty=1.0, own_intercepts=False),
+    "random slopes": RandomSlopes(task=0),
+    "random slopes full": RandomSlopes(task=0, covariance="full", intercept="free"),
+    "gamtlcv": GAMTLCV(task=0, neighbors=(3,), strengths=(1.0,), anchors=(0.0,), cv=3),
+    "rbfgamtl": RBFGAMTL(task=0, strengths=(1.0,), anchors=(0.9,), cv=3),
+}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(4)
+    task = np.repeat(np.arange(7), rng.integers(4, 12, size=7))
+    W = rng.normal(size=(2, 3))[task % 2] + 0.1 * rng.normal(size=(7, 3))[task]
+    X = rng.normal(size=(len(task), 3)) * [1.0, 5.0, 0.2] + 1.0
+    return np.column_stack([task, X]), np.einsum("nd,nd->n", X, W) + task + rng.normal(size=len(task))
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request, rows):
+    return MODELS[request.param].fit(*rows)
+
+
+def coefficients(smoother):
+    W, c = smoother.equations.coefficients(smoother.unknowns())
+    return smoother.share * W / smoother.units, smoother.share * c
+
+
+def test_the_map_applied_to_the_targets_is_the_model(model):
+    W, c = (sum(parts) for parts in zip(*map(coefficients, model._smoothers()), strict=True))
+    np.testing.assert_allclose(W, model.coef_, atol=2e-8 * np.abs(model.coef_).max())
+    np.testing.assert_allclose(c, model.intercept_, atol=2e-8 * np.abs(model.intercept_).max())
+
+
+def test_rows_of_the_design_times_the_unknowns_are_predictions(model, rows):
+    X, codes = rows[0][:, 1:], rows[0][:, 0].astype(int)
+    X = model.rbf_.transform(X) if isinstance(model, RBFGAMTL) else X
+    parts = [
+        s.share * (np.einsum("np,np->n", s.design(X, codes), s.unknowns()[codes]) + s.equations.y0[codes])
+        for s in model._smoothers()
+    ]
+    np.testing.assert_allclose(sum(parts), model.predict(rows[0]), atol=1e-7)
+
+
+def test_the_diagonal_blocks_are_those_of_the_columns(model):
+    for smoother in model._smoothers():
+        N, G = smoother.inverse, smoother.equations.G
+        T = len(G)
+        whole, noise = N.diagonal(np.arange(T))
+        columns = np.stack([N.columns(t) for t in range(T)])
+        np.testing.assert_allclose(whole, columns[np.arange(T), np.arange(T)], atol=1e-12)
+        direct = np.einsum("tsap,sab,tsbq->tpq", columns, G, columns)
+        np.testing.assert_allclose(noise, direct, atol=1e-10 * max(np.abs(direct).max(), 1.0))
+
+
+def test_conjugate_gradients_give_the_blocks_of_the_whole_inverse(rows, monkeypatch):
+    inverse = GAMTL(task=0).fit(*rows)._smoothers()[0].inverse
+    exact = inverse.columns(3)
+    monkeypatch.setattr(kinfolk.smoother, "DENSE_UNKNOWNS", 0)
+    np.testing.assert_allclose(inverse.columns(3), exact, atol=1e-9 * np.abs(exact).max())
+
+
+def test_methods_that_are_not_linear_say_so(rows):
+    with pytest.raises(ValueError, match="MTRL is not a linear function of the targets: use GAMTL"):
+        MTRL(task=0).fit(*rows)._smoothers()
