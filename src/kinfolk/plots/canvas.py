@@ -1,0 +1,239 @@
+"""Colours, axes and marks that all pictures share; the only importer of matplotlib."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.gram import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.image import AxesImage
+
+# Okabe and Ito's colours: told apart by colour-blind readers. Grey is kept for outliers.
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
+OUTLIER = "#9A9A9A"
+INK = "#333333"
+MARKERS = "osD^vph"  # a second turn through the palette takes the second shape
+LONGEST = 24  # characters of a name that are written
+
+
+def new_axes(
+    width: float = 7.0, height: float = 7.0, *, projection: str | None = None, layout: str = "constrained"
+) -> Axes:
+    """Axes of a new figure: one that pyplot and notebooks show if they are in use, else one of its own."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'kinfolk[plots]'") from error
+    size: Any = {"figsize": (width, height), "layout": layout}
+    figure = Figure(**size)
+    if "matplotlib.pyplot" in sys.modules or "ipykernel" in sys.modules:
+        from matplotlib import pyplot
+
+        figure = pyplot.figure(**size)
+    return figure.add_subplot(projection=projection)
+
+
+def is_3d(ax: Axes) -> bool:
+    """Whether the axes have depth."""
+    return ax.name == "3d"
+
+
+def read_groups(groups: Any, T: int) -> NDArray[np.intp]:
+    """Given group numbers, one per task."""
+    group = np.asarray(groups, dtype=np.intp)
+    if group.shape != (T,):
+        raise ValueError(f"{group.size} groups for {T} tasks: give one number per task, below 0 for outliers")
+    return group
+
+
+def group_colours(groups: NDArray[np.intp]) -> list[str]:
+    """One colour per task: its group's, or grey."""
+    return [OUTLIER if g < 0 else PALETTE[g % len(PALETTE)] for g in groups]
+
+
+def group_marker(group: int) -> str:
+    """Shape of a group: circles for the first seven groups, squares for the next seven, ..."""
+    return MARKERS[max(group, 0) // len(PALETTE) % len(MARKERS)]
+
+
+def text_on(colour: str) -> str:
+    """Black or white, whichever can be read on the colour."""
+    red, green, blue = (int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5))
+    return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.6 else "white"
+
+
+def short(label: Any, longest: int = LONGEST) -> str:
+    """A name on one line; of long ones the beginning and the end, where names differ.
+
+    Examples
+    --------
+    >>> short("Birmingham, Bull Ring, upper deck, east")
+    'Birmingham, …r deck, east'
+    """
+    text = " ".join(str(label).split())
+    if len(text) <= longest:
+        return text
+    head = longest // 2
+    return text[:head] + "…" + text[len(text) - (longest - head) :]
+
+
+def draw_lines(ax: Axes, segments: Array, *, widths: Any, colours: Any, dashed: bool = False) -> None:
+    """Many lines at once, behind the marks, in the plane or in space: (E, 2, dimensions)."""
+    from matplotlib.collections import LineCollection
+
+    style: Any = {"linewidths": widths, "colors": colours, "linestyles": (0, (3, 2)) if dashed else "solid"}
+    if is_3d(ax):
+        from mpl_toolkits.mplot3d.art3d import Line3DCollection  # type: ignore[import-untyped]
+
+        # Out of the layout: where lines in space fall on paper is known only once it is done.
+        ax.add_collection(Line3DCollection(list(segments), zorder=1, **style)).set_in_layout(False)
+    else:
+        ax.add_collection(LineCollection(list(segments), zorder=1, capstyle="round" if not dashed else "butt", **style))
+
+
+def draw_marks(ax: Axes, points: Array, **style: Any) -> None:
+    """Marks in the plane or in space."""
+    scatter: Any = ax.scatter
+    if is_3d(ax):
+        scatter(*points.T, depthshade=False, **style).set_in_layout(False)
+    else:
+        scatter(*points.T, **style)
+
+
+def rgba(colour: str, alpha: Any) -> Array:
+    """The colour once for every opacity."""
+    from matplotlib.colors import to_rgba
+
+    alpha = np.atleast_1d(alpha)
+    colours = np.tile(to_rgba(colour), (len(alpha), 1))
+    colours[:, 3] = alpha
+    return colours
+
+
+def halo() -> list[Any]:
+    """A white rim for text over lines."""
+    from matplotlib.patheffects import withStroke
+
+    return [withStroke(linewidth=2.2, foreground="white")]
+
+
+def loop_marker() -> Any:
+    """A circle that hangs on the point instead of surrounding it: the paper's self-loop."""
+    from matplotlib.path import Path
+
+    circle = Path.unit_circle()
+    return Path(np.asarray(circle.vertices) + np.array([0.0, 1.0]), circle.codes)
+
+
+def settled(ax: Axes) -> Any:
+    """A renderer, after the figure has found its layout: positions and sizes in pixels are final."""
+    figure: Any = ax.figure.canvas.figure
+    figure.draw_without_rendering()
+    return figure._get_renderer() if hasattr(figure, "_get_renderer") else figure.canvas.get_renderer()
+
+
+def projected(ax: Axes, points: Array) -> Array:
+    """Points (T, 2 or 3) in pixels."""
+    if is_3d(ax):
+        from mpl_toolkits.mplot3d.proj3d import proj_transform  # type: ignore[import-untyped]
+
+        x, y, _ = proj_transform(*points.T, ax.get_proj())  # type: ignore[attr-defined]
+        points = np.column_stack([x, y])
+    return np.asarray(ax.transData.transform(points), dtype=np.float64)
+
+
+def write_beside(ax: Axes, point: Array, offset: Array, text: str, **style: Any) -> None:
+    """Text centred at an offset, in points, from a point in the plane or in space."""
+    style = {"ha": "center", "va": "center", "zorder": 10, "parse_math": False, **style}
+    if not is_3d(ax):
+        ax.annotate(text, tuple(point), xytext=tuple(offset), textcoords="offset points", **style)
+        return
+    # The step in space that looks like the offset from here.
+    moved = projected(ax, np.vstack([point, point + 1e-4 * np.eye(3)]))
+    step = np.linalg.pinv((moved[1:] - moved[0]).T / 1e-4) @ (offset * ax.figure.dpi / 72)
+    in_space: Any = ax
+    in_space.text(*(point + step), text, **style).set_in_layout(False)
+
+
+def text_sizes(ax: Axes, texts: Iterable[str], size: float) -> Array:
+    """Width and height of texts in pixels."""
+    from matplotlib.font_manager import FontProperties
+
+    renderer = settled(ax)
+    font = FontProperties(size=size)
+    sizes = [renderer.get_text_width_height_descent(text, font, False)[:2] for text in texts]
+    return np.array(sizes, dtype=np.float64).reshape(-1, 2)
+
+
+def extent_in_points(ax: Axes) -> tuple[float, float]:
+    """Width and height of the axes in points, 72 to the inch."""
+    settled(ax)
+    box = ax.get_window_extent()
+    scale = 72 / ax.figure.dpi
+    return box.width * scale, box.height * scale
+
+
+def tick_names(ax: Axes, axis: str, positions: Any, names: Iterable[str], *, size: float, rotation: float = 0) -> None:
+    """Names at the ticks of one axis, as they are: dollar signs start no formula."""
+    chosen = ax.xaxis if axis == "x" else ax.yaxis
+    chosen.set_ticks(np.asarray(positions, dtype=np.float64), list(names))
+    for tick in chosen.get_ticklabels():
+        tick.set_parse_math(False)
+        tick.set_fontsize(size)
+        tick.set_rotation(rotation)
+
+
+def add_colour_bar(ax: Axes, image: AxesImage, label: str, extend: str) -> None:
+    """A narrow scale beside the axes."""
+    bar = ax.figure.colorbar(image, ax=ax, shrink=0.7, aspect=25, pad=0.02, extend=extend)
+    bar.set_label(label)
+    bar.outline.set_visible(False)
+
+
+def bare(ax: Axes, *sides: str) -> None:
+    """Without frame on these sides."""
+    for side in sides:
+        ax.spines[side].set_visible(False)
+
+
+def without_ticks(ax: Axes, points: Array) -> None:
+    """Positions without units: no ticks, equal scales, room at the rim; in space a faint box for depth."""
+    if not is_3d(ax):
+        ax.set_axis_off()
+        ax.set_aspect("equal", adjustable="datalim")
+        ax.margins(0.1)
+        return
+    in_space: Any = ax
+    for axis in (in_space.xaxis, in_space.yaxis, in_space.zaxis):
+        axis.set_ticklabels([])
+        axis.set_tick_params(length=0)
+        axis.set_pane_color((0.97, 0.97, 0.97, 1.0))
+        axis._axinfo["grid"].update(color="#E4E4E4", linewidth=0.5)
+        axis._axinfo["tick"].update(inward_factor=0.0, outward_factor=0.0)
+        axis.line.set_color("#C8C8C8")
+    half = (points.max(axis=0) - points.min(axis=0)) / 2
+    half = 1.05 * np.maximum(half, 0.15 * max(half.max(), 1e-9))  # a flat cloud still has a box
+    middle = (points.max(axis=0) + points.min(axis=0)) / 2
+    (x0, x1), (y0, y1), (z0, z1) = np.column_stack([middle - half, middle + half])
+    in_space.set(xlim=(x0, x1), ylim=(y0, y1), zlim=(z0, z1), box_aspect=half)
+    in_space.computed_zorder = False  # lines behind marks, names before them
+    in_space.M = in_space.get_proj()  # else the layout would look at the new limits through the old projection
+
+
+def legend_above(ax: Axes) -> None:
+    """The legend on one or two lines above the axes, where it covers nothing."""
+    texts = ax.get_legend_handles_labels()[1]
+    width = extent_in_points(ax)[0]
+    columns = int(np.clip(width / (6.0 * max(map(len, texts), default=1) + 30), 1, len(texts)))
+    legend = ax.legend(
+        loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False, fontsize=8, borderaxespad=0.2
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)

@@ -1,0 +1,195 @@
+"""Lines and dots: the course of a fit, errors by task, predictions over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from kinfolk.gram import TINY, Array
+from kinfolk.plots import canvas
+from kinfolk.plots.labels import Names, write_names
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+NAMED = 60  # tasks up to which every task has a row with its name
+CHANGES = 12  # named among more tasks than that
+LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))  # told apart in grey too
+
+
+def plot_convergence(model: Any, *, ax: Axes | None = None) -> Axes:
+    """Draw the objective after every round above its lowest value, and write down the certificate.
+
+    The scale is logarithmic and in units of the lowest value, so that a straight line is a constant rate; the dashed
+    line is the model's `tol`. The last point, at zero, is drawn at the bottom.
+    """
+    history = np.asarray(getattr(model, "objective_history_", ()), dtype=np.float64)
+    if not len(history):
+        raise ValueError(
+            f"{type(model).__name__} has no objective_history_: either it is not fitted, or it solves its problem in "
+            "one step and there is no course to draw"
+        )
+    ax = ax if ax is not None else canvas.new_axes(6.0, 4.0)
+    above = (history - history.min()) / max(abs(history.min()), TINY)
+    floor = _floor(above, getattr(model, "tol", None))
+    rounds = np.arange(1, len(history) + 1)
+    ax.semilogy(rounds, np.maximum(above, floor), color=canvas.PALETTE[0], marker="o", markersize=4, linewidth=1.4)
+    tol = getattr(model, "tol", None)
+    if tol:
+        ax.axhline(tol, color="#707070", linestyle="--", linewidth=0.9)
+        ax.annotate(
+            "tol", (1, tol), xycoords=ax.get_yaxis_transform(), ha="right", va="bottom", fontsize=8, color="#707070"
+        )
+    ax.set_xlabel("round")
+    ax.set_ylabel("objective above its lowest, relative")
+    ax.locator_params(axis="x", integer=True)
+    ax.margins(y=0.1)
+    canvas.bare(ax, "top", "right")
+    ax.set_title(_certificate(model, history), fontsize=8.5, loc="left")
+    return ax
+
+
+def plot_task_errors(
+    errors: Mapping[str, ArrayLike],
+    *,
+    names: Sequence[Any] | None = None,
+    groups: ArrayLike | None = None,
+    ax: Axes | None = None,
+    quantity: str = "error",
+) -> Axes:
+    """Draw the errors of two or more models on every task, worst task of the first model on top.
+
+    Up to 60 tasks have a row each, with a line from the lowest to the highest error. More tasks are points from left to
+    right, and the tasks that change most from the first model to the last are named.
+
+    Parameters
+    ----------
+    errors : name of the model -> errors (T,), NaN where a task has none; give the baseline first
+    names : task names; by default 0, 1, ...
+    groups : a number per task; tasks of a group then stand together
+    quantity : what an error is, for the axis: "RMSE"
+    """
+    table = _error_table(errors)
+    T = table.shape[1]
+    labels = [canvas.short(name) for name in (names if names is not None else range(T))]
+    if len(labels) != T:
+        raise ValueError(f"{len(labels)} names for {T} tasks: give one name per task")
+    few = T <= NAMED
+    ax = ax if ax is not None else canvas.new_axes(7.0, float(np.clip(1.4 + 0.16 * T, 3.0, 11.0)) if few else 4.5)
+    group = np.zeros(T, np.intp) if groups is None else canvas.read_groups(groups, T)
+    group = np.where(group < 0, T, group)
+    order = np.lexsort((-np.nan_to_num(table[0]), group))
+    legend = [f"{name} (mean {np.nanmean(row):.3g})" for name, row in zip(errors, table, strict=True)]
+    draw = _error_rows if few else _error_points
+    draw(ax, table[:, order], [labels[t] for t in order], legend, quantity)
+    if not few:
+        ax.set_xlabel(f"{T} tasks, {'' if groups is None else 'group by group, '}worst of the first model first")
+    cuts = np.flatnonzero(np.diff(group[order])) + 0.5
+    for cut in cuts if len(cuts) < 12 else ():
+        (ax.axhline if few else ax.axvline)(cut, color="#B0B0B0", linewidth=0.7)
+    return ax
+
+
+def plot_predictions(
+    truth: ArrayLike,
+    predictions: Mapping[str, ArrayLike],
+    *,
+    time: ArrayLike | None = None,
+    quantity: str = "target",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw what was observed in one task and what models predicted, in the order of the rows or over time.
+
+    Parameters
+    ----------
+    truth : observed values (n,)
+    predictions : name of the model -> predictions (n,); the legend gives the root mean squared error of each
+    time : where the values stand, numbers or dates; by default 0, 1, ...
+    """
+    y = np.asarray(truth, dtype=np.float64)
+    ax = ax if ax is not None else canvas.new_axes(8.0, 3.6)
+    x = np.arange(len(y)) if time is None else np.asarray(time)
+    ax.plot(x, y, color="black", linewidth=1.8, label="observed", zorder=2)
+    for k, (name, values) in enumerate(predictions.items()):
+        values = np.asarray(values, dtype=np.float64)
+        if values.shape != y.shape:
+            raise ValueError(f"{name!r} predicts shape {values.shape}, but truth has {y.shape}")
+        rmse = np.sqrt(np.nanmean((values - y) ** 2))
+        style: Any = {"color": canvas.PALETTE[k % 6], "linestyle": LINES[k % len(LINES)]}
+        ax.plot(x, values, linewidth=1.2, label=f"{name} ({rmse:.3g})", zorder=3, **style)
+    ax.set_ylabel(quantity)
+    ax.set_xlabel("row" if time is None else "time")
+    canvas.bare(ax, "top", "right")
+    canvas.legend_above(ax)
+    return ax
+
+
+def _error_table(errors: Mapping[str, ArrayLike]) -> Array:
+    if not errors:
+        raise ValueError("errors is empty: give name -> errors by task, for two or more models")
+    rows = {name: np.asarray(row, dtype=np.float64) for name, row in errors.items()}
+    shapes = {row.shape for row in rows.values()}
+    if len(shapes) > 1 or len(next(iter(shapes))) != 1 or shapes == {(0,)}:
+        listed = ", ".join(f"{name!r}: {row.shape}" for name, row in rows.items())
+        raise ValueError(f"errors have shapes {listed}: give one error per task for every model")
+    return np.array(list(rows.values()))
+
+
+def _error_rows(ax: Axes, table: Array, labels: list[str], legend: list[str], quantity: str) -> None:
+    y = np.arange(table.shape[1])
+    ax.hlines(y, np.nanmin(table, axis=0), np.nanmax(table, axis=0), color="#C8C8C8", linewidth=1.5, zorder=1)
+    for k, (row, name) in enumerate(zip(table, legend, strict=True)):
+        ax.plot(row, y, canvas.MARKERS[k % 7], color=canvas.PALETTE[k % 7], markersize=5, label=name, zorder=3)
+    size = float(np.clip(0.8 * canvas.extent_in_points(ax)[1] / len(labels), 4, 9))
+    canvas.tick_names(ax, "y", y, labels, size=size)
+    ax.set_ylim(len(labels) - 0.4, -0.6)
+    ax.set_xlabel(quantity)
+    ax.set_xlim(left=min(0.0, float(np.nanmin(table))))
+    ax.tick_params(axis="y", length=0)
+    canvas.bare(ax, "top", "right", "left")
+    canvas.legend_above(ax)
+
+
+def _error_points(ax: Axes, table: Array, labels: list[str], legend: list[str], quantity: str) -> None:
+    x = np.arange(table.shape[1])
+    ax.vlines(x, np.nanmin(table, axis=0), np.nanmax(table, axis=0), color="#DDDDDD", linewidth=0.8, zorder=1)
+    for k, (row, name) in enumerate(zip(table, legend, strict=True)):
+        ax.plot(x, row, canvas.MARKERS[k % 7], color=canvas.PALETTE[k % 7], markersize=2.6, label=name, zorder=3)
+    ax.set_ylabel(quantity)
+    ax.set_xticks([])
+    ax.set_ylim(bottom=min(0.0, float(np.nanmin(table))))
+    canvas.bare(ax, "top", "right")
+    canvas.legend_above(ax)
+    change = np.abs(np.nan_to_num(table[-1] - table[0]))
+    order = np.argsort(-change, kind="stable")[:CHANGES]
+    ends = np.column_stack([x, np.fmax(table[0], table[-1])])
+    names = Names(labels, ["#FFFFFF"] * len(labels), 6.5)
+    lines = sparse.csr_array((len(labels), len(labels)))
+    write_names(ax, names, ends, np.full(len(labels), 1.5), order.tolist(), pull=lines, keep=(), near=True)
+
+
+def _floor(above: Array, tol: float | None) -> float:
+    """Where zero is drawn on the logarithmic scale: below all else."""
+    positive = above[above > 0]
+    return float(min([*positive, tol or 1e-6]) / 3)
+
+
+def _certificate(model: Any, history: Array) -> str:
+    """Rounds, convergence and optimality in words, on two lines."""
+    n, converged = getattr(model, "n_iter_", len(history)), getattr(model, "converged_", None)
+    end = {True: "converged", False: "not converged", None: "ended"}[None if converged is None else bool(converged)]
+    found = getattr(model, "optimality_", {})
+    values = found.items() if isinstance(found, Mapping) else [("residual", found)]
+    parts = [_in_words(name.replace("_", " "), value) for name, value in values]
+    lines = [", ".join(parts[k : k + 2]) for k in range(0, len(parts), 2)]
+    return "\n".join([f"{end} after {n} rounds, objective {history[-1]:.6g}", *lines])
+
+
+def _in_words(name: str, value: Any) -> str:
+    if name == "certified":
+        return f"{value:.0%} of tasks certified"
+    return f"{name} {value:.1e}" if isinstance(value, (float, np.floating)) else f"{name} {value}"

@@ -1,0 +1,41 @@
+"""Where to draw tasks, from the graph alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from kinfolk.gram import TINY, Array
+from kinfolk.structures import TaskGraph
+
+
+def layout(graph: TaskGraph, *, dimensions: int = 2, random_state: int = 0, rounds: int | None = None) -> Array:
+    """Positions (T, dimensions) by springs along edges and repulsion between all pairs; outliers on the rim.
+
+    Every round costs T^2; by default there are 300, and fewer for more than 300 tasks.
+    """
+    T = len(graph.labels)
+    rng = np.random.default_rng(random_state)
+    xy = _start(graph.groups(), dimensions, rng)
+    A = graph.adjacency / max(graph.adjacency.max(), TINY) if graph.adjacency.nnz else graph.adjacency
+    pull = np.sqrt(A.toarray())
+    k = 1.6 / np.sqrt(max(T, 1))
+    rounds = int(np.clip(90_000 / max(T, 1), 60, 300)) if rounds is None else rounds
+    for step in np.linspace(0.1, 0.001, rounds):
+        distance = np.maximum(cdist(xy, xy), 1e-3)
+        push = k**2 / distance**3 - pull / k  # per unit of difference
+        move = push.sum(axis=1, keepdims=True) * xy - push @ xy - 0.6 * xy
+        length = np.maximum(np.linalg.norm(move, axis=1, keepdims=True), 1e-12)
+        xy = xy + move / length * np.minimum(length, step)
+    return xy
+
+
+def _start(groups: Any, dimensions: int, rng: np.random.Generator) -> Array:
+    """Groups around a circle, members near their group."""
+    angle = 2 * np.pi * (groups + 1) / (groups.max(initial=0) + 2)
+    radius = np.where(groups < 0, 1.3, 0.6)[:, None]
+    start = 0.3 * rng.normal(size=(len(groups), dimensions))
+    start[:, :2] += radius * np.column_stack([np.cos(angle), np.sin(angle)])[:, :dimensions]
+    return start

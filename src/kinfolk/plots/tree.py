@@ -1,0 +1,114 @@
+"""Task trees: the root on the left, tasks with their names on the right."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.gram import Array
+from kinfolk.plots import canvas
+from kinfolk.trees import TaskTree
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SMALLEST = 5.0  # points: names smaller than this are not written
+NAME_ROOM = 8.5  # points that the name of a group takes
+
+
+def plot_tree(tree: TaskTree, *, ax: Axes | None = None) -> Axes:
+    """Draw a task tree: tasks on the right, joined at the level where their groups meet, the root on the left.
+
+    Colours are the groups of the coarsest level with more than one. If task names do not fit the axes, groups are named
+    by their first task and size, at the finest level that fits and as far as there is room. New axes are as tall as the
+    names need.
+    """
+    T, top = len(tree.labels), len(tree)
+    ax = ax if ax is not None else canvas.new_axes(7.0, float(np.clip(1.0 + 0.14 * T, 3.0, 40.0)))
+    order = np.lexsort(tree.levels)  # the last key, the root, comes first
+    row = np.empty(T)
+    row[order] = np.arange(T)
+    lines, owner = _branches(tree.levels, row)
+    colours = np.array(canvas.group_colours(_coloured(tree.levels)))
+    shades = np.where(owner < 0, canvas.INK, colours[np.maximum(owner, 0)])
+    width = float(np.clip(canvas.extent_in_points(ax)[1] / T / 2, 0.4, 1.2))
+    canvas.draw_lines(ax, lines, widths=width, colours=shades.tolist())
+    ax.set_xlim(top + 0.3, -0.02 * top)
+    ax.set_ylim(T - 0.4, -0.6)
+    ax.set_xticks(range(1, top + 1))
+    ax.set_xlabel("level at which groups meet")
+    ax.yaxis.tick_right()
+    ax.tick_params(axis="y", length=0)
+    canvas.bare(ax, "top", "left", "right")
+    _name_leaves(ax, tree, order)
+    return ax
+
+
+def _branches(levels: NDArray[np.intp], row: Array) -> tuple[Array, NDArray[np.intp]]:
+    """Lines (n, 2, 2) of the tree, and a task below each, -1 for lines above the coloured groups.
+
+    Every task carries the height and the row of its subtree. At a level, the subtrees that meet are led there and
+    joined by an upright line, in whose middle the new subtree goes on.
+    """
+    T = len(row)
+    height, centre = np.zeros(T), row.copy()
+    below = np.arange(T)
+    lines, owner = [], []
+    for h, group in enumerate(levels):
+        for g in range(group.max() + 1):
+            inside = np.flatnonzero(group == g)
+            children = inside[np.unique(below[inside], return_index=True)[1]]
+            if len(children) < 2:
+                continue
+            lines += [[(height[t], centre[t]), (h + 1, centre[t])] for t in children]
+            ends = centre[children].min(), centre[children].max()
+            lines.append([(h + 1, ends[0]), (h + 1, ends[1])])
+            owner += [*children, -1 if h == len(levels) - 1 else children[0]]
+            height[inside], centre[inside] = h + 1, sum(ends) / 2
+        below = group
+    return np.array(lines, dtype=np.float64).reshape(-1, 2, 2), np.array(owner, dtype=np.intp)
+
+
+def _coloured(levels: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Groups of the coarsest level that has more than one, numbered by size."""
+    parted = [level for level in levels if level.max() > 0]
+    group = parted[-1] if parted else levels[-1]
+    sizes = np.bincount(group)
+    rank = np.empty(len(sizes), np.intp)
+    rank[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
+    return rank[group]
+
+
+def _name_leaves(ax: Axes, tree: TaskTree, order: NDArray[np.intp]) -> None:
+    """All tasks if they fit, else the groups of the finest level that does."""
+    room = canvas.extent_in_points(ax)[1] / max(len(order), 1)
+    size = min(0.85 * room, 9.0)
+    if size >= SMALLEST:
+        texts = [canvas.short(label) for label in tree.labels[order].tolist()]
+        canvas.tick_names(ax, "y", range(len(order)), texts, size=size)
+        return
+    fitting = [h for h, level in enumerate(tree.levels) if (level.max() + 1) * NAME_ROOM <= room * len(order)]
+    level = fitting[0] if fitting else len(tree) - 1
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(tree.levels[level][order])) + 1, [len(order)]])
+    blocks = _with_room(list(pairwise(starts.tolist())), NAME_ROOM / room)
+    names = [_group_name(tree, order[a:b]) for a, b in blocks]
+    canvas.tick_names(ax, "y", [(a + b - 1) / 2 for a, b in blocks], names, size=7)
+    ax.yaxis.set_label_position("right")
+    ax.set_ylabel(f"{len(order)} tasks; groups of level {level + 1}")
+
+
+def _with_room(blocks: list[tuple[int, int]], apart: float) -> list[tuple[int, int]]:
+    """The blocks whose middles stand so far apart, large ones first."""
+    kept: list[tuple[int, int]] = []
+    for a, b in sorted(blocks, key=lambda block: block[0] - block[1]):
+        if all(abs(a + b - c - d) / 2 >= apart for c, d in kept):
+            kept.append((a, b))
+    return sorted(kept)
+
+
+def _group_name(tree: TaskTree, members: NDArray[np.intp]) -> str:
+    first = canvas.short(tree.labels[members[:1]].tolist()[0])
+    return first if len(members) == 1 else f"{first} + {len(members) - 1}"
