@@ -1,0 +1,188 @@
+"""A cell is one method in one run of one setting; finished, it is one JSON file, there whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+import warnings
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from kinfolk.files import replacing
+from kinfolk.gram import Array
+from kinfolk.reproduce.methods import METHODS, ORACLE, Fitted, Method
+from kinfolk.reproduce.recovery import recovered
+from kinfolk.reproduce.referee import score
+from kinfolk.reproduce.settings import VERSION, Setting
+from kinfolk.reproduce.splits import Split, split
+from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.trees import TaskTree
+
+LIGHT_WITHOUT = ("LightGBM",)
+FEW = ("GAMTL", "GAMTLCV", "Independent", ORACLE)
+QUICK_SECONDS = 30.0
+TRACE = 100  # test rows of the first task that are kept for drawing
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method in one run of one setting."""
+
+    setting: Setting
+    method: str
+    run: int
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """Everything the result depends on; another version, grid or option is another cell."""
+        s = self.setting
+        return {
+            "version": VERSION,
+            "setting": s.key,
+            "source": s.source,
+            "options": s.options,
+            "metric": s.metric,
+            "method": self.method,
+            "method_settings": METHODS[self.method].settings,
+            "run": self.run,
+        }
+
+    def path(self, folder: Path) -> Path:
+        """Its file."""
+        digest = hashlib.sha256(json.dumps(self.key, sort_keys=True).encode()).hexdigest()[:10]
+        name = self.method.replace(" ", "_")
+        return folder / "cells" / self.setting.key / f"{name}-{self.run}-{digest}.json"
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes."""
+        return METHODS[self.method].seconds[self.setting.part]
+
+
+def cells_of(setting: Setting, *, quick: bool = False) -> list[Cell]:
+    """All cells of a setting; the small version has one run, and no cell that takes long."""
+    found = []
+    for method in METHODS.values():
+        if takes_part(method, setting):
+            most = [setting.runs, *(method.runs[k] for k in (setting.part, setting.methods) if k in method.runs)]
+            found += [Cell(setting, method.name, run) for run in range(1 if quick else min(most))]
+    return [cell for cell in found if not quick or cell.seconds <= QUICK_SECONDS]
+
+
+def left_out() -> list[str]:
+    """Methods whose library is not installed, and how to install it."""
+    return [f"{m.name} is not in these tables: pip install '{m.extra}'" for m in METHODS.values() if not installed(m)]
+
+
+def installed(method: Method) -> bool:
+    """Whether the library that a method needs is there."""
+    return not method.library or find_spec(method.library) is not None
+
+
+def takes_part(method: Method, setting: Setting) -> bool:
+    """Whether a method is in a setting's table."""
+    if not installed(method):
+        return False
+    if setting.part not in method.parts or (method.name == ORACLE and not setting.options["shared_inputs"]):
+        return False
+    if setting.methods == "few":
+        return method.name in FEW
+    return setting.methods == "all" or method.name not in LIGHT_WITHOUT
+
+
+def read_cell(cell: Cell, folder: Path) -> dict[str, Any] | None:
+    """The stored result, or None."""
+    path = cell.path(folder)
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def compute_cell(cell: Cell, folder: Path) -> dict[str, Any]:
+    """Fit, let the referee score, store; nothing but training rows reaches the method."""
+    rows = split(cell.setting, cell.run)
+    cpu, wall = time.process_time(), time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = METHODS[cell.method].fit(_without_test(rows), cell.setting.metric, cell.run)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    said = dict.fromkeys([*fitted.messages, *(str(w.message) for w in caught)])
+    result = {"key": cell.key, **_judged(cell, rows, fitted), "cpu_seconds": cpu, "wall_seconds": wall}
+    result |= {"params": fitted.params, "messages": list(said)[:3]}
+    with replacing(cell.path(folder)) as partial:
+        partial.write_text(json.dumps(_plain(result)))
+    return result
+
+
+def _without_test(rows: Split) -> Split:
+    return replace(rows, X_test=rows.X_test[:0], y_test=rows.y_test[:0])
+
+
+def _judged(cell: Cell, rows: Split, fitted: Fitted) -> dict[str, Any]:
+    """Errors on the test rows, structure recovery, and what the figures need."""
+    prediction = np.asarray(fitted.predict(rows.X_test))
+    codes = rows.X_test[:, 0].astype(int)
+    found = score(rows.y_test, prediction, codes, len(rows.tasks))
+    result: dict[str, Any] = {
+        "pooled": found.pooled,
+        "tasks": found.tasks,
+        "by_task": found.by_task,
+        "test_rows": found.rows,
+        "tasks_named": rows.tasks,
+        "fixed_split": cell.setting.part == "birmingham",
+    }
+    structure = getattr(fitted.model, "structure_", None)
+    if "edges" in rows.truth and fitted.model is not None:
+        coef = None if cell.method == "RBF-GAMTL" else fitted.model.coef_
+        result["recovery"] = recovered(structure, coef, rows.truth)
+    if cell.run == 0 and cell.setting.figure:
+        first = np.flatnonzero(codes == 0)[:TRACE]
+        result["trace"] = {"target": rows.y_test[first], "prediction": prediction[first]}
+        if structure is not None:
+            result["structure"] = structure_to_dict(structure)
+    return result
+
+
+def structure_to_dict(structure: Any) -> dict[str, Any]:
+    """A structure as plain lists."""
+    labels = np.asarray(structure.labels).astype(int).tolist()
+    if isinstance(structure, TaskGraph):
+        A = structure.adjacency.toarray()
+        return {"kind": "graph", "labels": labels, "matrix": A, "remoteness": structure.remoteness}
+    if isinstance(structure, TaskTree):
+        return {"kind": "tree", "labels": labels, "levels": structure.levels}
+    if isinstance(structure, TaskCovariance):
+        return {"kind": "covariance", "labels": labels, "matrix": structure.covariance}
+    return {"kind": "precision", "labels": labels, "matrix": structure.precision}
+
+
+def structure_from_dict(stored: dict[str, Any], names: list[Any]) -> Any:
+    """The structure again, with the tasks' own names."""
+    labels = np.array([str(names[k]) for k in stored["labels"]], dtype=object)
+    if stored["kind"] == "tree":
+        return TaskTree(np.array(stored["levels"]), labels)
+    matrix: Array = np.array(stored["matrix"])
+    if stored["kind"] == "graph":
+        remoteness = None if stored["remoteness"] is None else np.array(stored["remoteness"])
+        return TaskGraph(sparse.csr_array(matrix), labels, remoteness)
+    return (TaskCovariance if stored["kind"] == "covariance" else TaskPrecision)(matrix, labels)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON knows: numbers with eight digits, null for NaN."""
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
+    if isinstance(value, np.generic):
+        return _plain(value.item())
+    if isinstance(value, float):
+        return float(f"{value:.8g}") if math.isfinite(value) else None
+    return value if isinstance(value, (str, int, bool, type(None))) else repr(value)

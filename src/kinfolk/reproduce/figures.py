@@ -1,0 +1,149 @@
+"""The paper's figures again: structures of every method on common coordinates, and the traces of the Wiener system."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from kinfolk.datasets import load_birmingham
+from kinfolk.diagnostics import conditional_kl, dtw_distances, embed
+from kinfolk.files import replacing
+from kinfolk.gram import Array
+from kinfolk.plots import plot_graph, plot_matrix, plot_tree
+from kinfolk.reproduce.cells import structure_from_dict
+from kinfolk.reproduce.settings import Setting
+from kinfolk.reproduce.splits import split
+from kinfolk.structures import TaskGraph
+from kinfolk.trees import TaskTree
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DRAWN = ("MTRL", "MSSL", "BMSL", "TAT", "GFL", "CCMTL", "GAMTL", "RBF-GAMTL", "GAMTLCV")
+HALF_HOURS = 18 * 7 * 2  # readings of two weeks, the length of the warped series
+SAME_PLACE = (8, 9, 17)  # numbers of the car parks with equal coordinates, green in the paper
+
+
+def layout_of(setting: Setting) -> tuple[Array, str]:
+    """Positions of the tasks and a line that says where they come from.
+
+    Parkinson and Wiener: conditional KL divergence of all rows; Birmingham: constrained DTW of the occupancy; the
+    synthetic sets: distances of the true coefficients. Two dimensions, for print; the paper scales to three.
+    """
+    rows = split(setting, 0)
+    if setting.part == "birmingham":
+        D, source = _warping(rows.tasks), "constrained DTW of occupancy (band 10 %)"
+    elif setting.part == "synthetic":
+        W = rows.truth["coef"]
+        D, source = np.linalg.norm(W[:, None] - W[None], axis=2), "distances of the true coefficients"
+    else:
+        X, y = np.vstack([rows.X, rows.X_test]), np.concatenate([rows.y, rows.y_test])
+        D, source = conditional_kl(X, y, task=0), "conditional KL divergence"
+    found = embed(D, dimensions=2)
+    return found.coordinates, f"coordinates: MDS of {source}, stress {found.stress:.2f}"
+
+
+def _warping(lots: list[str]) -> Array:
+    """Distances between the occupancy of car parks on a common clock, over the first two weeks that all have."""
+    series = load_birmingham().series
+    every = [series[lot] for lot in lots]
+    start = max(times[0] for times, _ in every)
+    clock = np.unique(np.concatenate([times[times >= start] for times, _ in every]))
+    clock = clock[:: max(1, len(clock) // (4 * HALF_HOURS))][: 4 * HALF_HOURS]
+    seconds = clock.astype(float)
+    return dtw_distances(np.stack([np.interp(seconds, times.astype(float), rates) for times, rates in every]), band=0.1)
+
+
+def structure_figure(setting: Setting, results: Mapping[str, Any], path: Path) -> tuple[Path, str]:
+    """All structures of a setting's first run side by side; returns the picture and its caption."""
+    xy, source = layout_of(setting)
+    drawn = [name for name in DRAWN if "structure" in results.get(name, {}).get(0, {})]
+    figure, axes = _sheet(len(drawn))
+    names = _names(setting)
+    for ax, name in zip(axes, drawn, strict=False):
+        structure = structure_from_dict(results[name][0]["structure"], names)
+        at = np.array(results[name][0]["structure"]["labels"])
+        _draw(ax, structure, xy[at], [str(k) for k in SAME_PLACE] if setting.part == "birmingham" else [])
+        ax.set_title(f"{name} ({_kind(structure)})", fontsize=11)
+    _save(figure, path)
+    return path, f"{setting.title}: the structure that each method learned in the first run; {source}."
+
+
+def _names(setting: Setting) -> list[Any]:
+    """Numbers as in the paper; car parks in the order of the file."""
+    T = len(split(setting, 0).tasks)
+    return list(range(1, T + 1))
+
+
+def _draw(ax: Axes, structure: Any, xy: Array, marked: list[str]) -> None:
+    if isinstance(structure, TaskGraph):
+        plot_graph(structure, coordinates=xy, outliers="loop", highlight=marked, ax=ax)
+    elif isinstance(structure, TaskTree):
+        plot_tree(structure, ax=ax)
+    else:
+        plot_matrix(structure, show="covariance", order=False, ax=ax)  # of MSSL too: the paper draws the inverse
+
+
+def _kind(structure: Any) -> str:
+    names = {"TaskGraph": "graph", "TaskTree": "tree", "TaskCovariance": "task covariance"}
+    return names.get(type(structure).__name__, "inverse of the task precision")
+
+
+def trace_figure(setting: Setting, results: Mapping[str, Any], path: Path) -> tuple[Path, str]:
+    """What each method predicts for the first task, over the measured output; brackets: pooled RMSE over all tasks."""
+    drawn = [name for name in results if "trace" in results[name].get(0, {})]
+    figure, axes = _sheet(len(drawn), columns=2, height=1.7)
+    for ax, name in zip(axes, drawn, strict=False):
+        cell = results[name][0]
+        ax.plot(cell["trace"]["target"], color="#9A9A9A", linewidth=1.0, label="measured")
+        ax.plot(cell["trace"]["prediction"], color="#0072B2", linewidth=1.2, label="predicted")
+        ax.set_title(f"{name} ({cell['pooled']:.4f})", fontsize=10, loc="left")
+        ax.tick_params(labelsize=8)
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+    axes[0].legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False)
+    _save(figure, path)
+    count = len(results[drawn[0]][0]["trace"]["target"])
+    return path, (
+        f"{setting.title}: predictions for agent 1 over the first {count} test steps; in brackets the RMSE over all "
+        "agents."
+    )
+
+
+def network_figure(setting: Setting, path: Path) -> tuple[Path, str]:
+    """The network that the coefficients were mixed along: solid within clusters, dashed between them."""
+    rows = split(setting, 0)
+    links, group = rows.truth["topology"], rows.truth["groups"]
+    A = np.zeros((len(group), len(group)))
+    for k, m in links:
+        A[k - 1, m - 1] = A[m - 1, k - 1] = 1.0
+    graph = TaskGraph(sparse.csr_array(A), np.array([str(t) for t in rows.tasks], dtype=object))
+    figure, axes = _sheet(1, columns=1, height=4.5)
+    plot_graph(graph, groups=group, ax=axes[0])
+    _save(figure, path)
+    return path, "The network of the ten agents: links within clusters solid, between them dashed."
+
+
+def _sheet(count: int, *, columns: int = 3, height: float = 4.2) -> tuple[Figure, list[Any]]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("figures need matplotlib: pip install 'kinfolk[plots]'") from error
+    lines = max(1, math.ceil(count / columns))
+    width = 4.6 * min(columns, 3) if columns != 2 else 12.0
+    figure = Figure(figsize=(width, height * lines), layout="constrained")
+    axes = list(np.ravel(figure.subplots(lines, columns, squeeze=False)))
+    for ax in axes[count:]:
+        ax.set_axis_off()
+    return figure, axes
+
+
+def _save(figure: Figure, path: Path) -> None:
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=100)

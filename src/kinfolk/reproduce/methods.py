@@ -1,0 +1,243 @@
+"""The contestants: how each is fitted and tuned on training rows. They hand back what predicts; none scores itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kinfolk.baselines._responses import response_correlation
+from kinfolk.baselines.bmsl import BMSL
+from kinfolk.baselines.ccmtl import CCMTL
+from kinfolk.baselines.gfl import GFL
+from kinfolk.baselines.independent import Independent
+from kinfolk.baselines.mean_shrunk import MeanShrunk
+from kinfolk.baselines.mssl import MSSL
+from kinfolk.baselines.mtrl import MTRL
+from kinfolk.baselines.pooled import Pooled
+from kinfolk.baselines.random_slopes import RandomSlopes
+from kinfolk.baselines.tat import TAT
+from kinfolk.gamtl import GAMTL
+from kinfolk.gamtlcv import GAMTLCV
+from kinfolk.gram import Array
+from kinfolk.rbfgamtl import RBFGAMTL
+from kinfolk.reproduce.boosting import fit_boosting
+from kinfolk.reproduce.splits import Split
+from kinfolk.tasks import read_rows
+from kinfolk.tuning import tune
+
+Grid = Mapping[str, Sequence[Any]]
+GRAPH_THRESHOLD = 0.5  # of GFL's correlations, as in its paper's examples
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a method hands to the referee: a function from rows to predictions, and what to tell about it."""
+
+    predict: Callable[[Array], Array]
+    params: dict[str, Any] = field(default_factory=dict)
+    model: Any = None
+    messages: tuple[str, ...] = ()
+
+
+Fitter = Callable[[Split, str, int], Fitted]
+
+
+@dataclass(frozen=True, eq=False)
+class Method:
+    """A contestant.
+
+    Attributes
+    ----------
+    name : in tables and files
+    fit : (training rows, metric to tune for, seed) -> Fitted
+    settings : what the cell's key must contain: constructor arguments and the grid
+    seconds : of one cell by part, as measured on one core; for the order of work and the time left
+    runs : at most so many runs by part or by the setting's `methods`; all of the setting's without an entry
+    parts : where it takes part
+    library, extra : module that it needs, and the extra that installs it
+    """
+
+    name: str
+    fit: Fitter
+    settings: dict[str, Any]
+    seconds: dict[str, float]
+    runs: dict[str, int] = field(default_factory=dict)
+    parts: tuple[str, ...] = ("synthetic", "wiener", "birmingham", "parkinsons")
+    library: str = ""
+    extra: str = ""
+
+
+def _tuned(kind: Any, fixed: dict[str, Any], grid: Grid) -> tuple[Fitter, dict[str, Any]]:
+    """A method whose grid is searched on 5 folds of the training rows."""
+
+    def fit(rows: Split, metric: str, seed: int) -> Fitted:
+        estimator = kind(task=0, unseen="mean", **fixed, **_graph_of(kind, rows))
+        found = tune(estimator, grid, rows.X, rows.y, groups=rows.groups, scoring=metric, random_state=seed)
+        messages = {row["message"] for row in found.cv_results_ if row["params"] == found.best_params_}
+        model = found.best_estimator_
+        return Fitted(model.predict, dict(found.best_params_), model, tuple(filter(None, messages)))
+
+    return fit, {"fixed": fixed, "grid": {name: list(values) for name, values in grid.items()}}
+
+
+def _own_cv(kind: Any, fixed: dict[str, Any], *, scored: bool = False) -> tuple[Fitter, dict[str, Any]]:
+    """A method that cross-validates by itself, or has nothing to tune."""
+
+    def fit(rows: Split, metric: str, seed: int) -> Fitted:
+        seeded = {"random_state": seed} if "random_state" in kind().get_params() else {}
+        model = kind(task=0, unseen="mean", **fixed, **seeded, **({"scoring": metric} if scored else {}))
+        weight = None if kind is RBFGAMTL else rows.weight
+        model.fit(rows.X, rows.y, sample_weight=weight, groups=rows.groups)
+        return Fitted(model.predict, _plain_params(model), model)
+
+    return fit, {"fixed": fixed}
+
+
+def _plain_params(model: Any) -> dict[str, Any]:
+    """What the method says it chose."""
+    found = {}
+    for name in ("penalty_", "best_params_", "mixture_", "graph_helps_", "gain_", "rbf_setting_"):
+        if hasattr(model, name):
+            found[name.rstrip("_")] = getattr(model, name)
+    if hasattr(model, "diagnostics_"):
+        found["rhat"] = model.diagnostics_["rhat_max"]
+    return found
+
+
+def _graph_of(kind: Any, rows: Split) -> dict[str, Any]:
+    """GFL's graph: correlations of responses over common rows, or of ridge coefficients where there are none."""
+    if kind is not GFL:
+        return {}
+    R = response_correlation(read_rows(rows.X, rows.y, task=0), rows.X[:, 1:])
+    if R is None:
+        own = Independent(task=0, penalty="cv").fit(rows.X, rows.y, groups=rows.groups)
+        R = np.corrcoef(own.coef_)
+        np.fill_diagonal(R, 0.0)
+    return {"graph": np.where(np.abs(R) > GRAPH_THRESHOLD, R, 0.0)}
+
+
+def _task_mean(rows: Split, metric: str, seed: int) -> Fitted:
+    """The mean of a task's training targets; of all targets for a task without."""
+    codes = rows.X[:, 0].astype(int)
+    T = len(rows.tasks)
+    count = np.bincount(codes, minlength=T)
+    mean = np.bincount(codes, rows.y, minlength=T) / np.maximum(count, 1)
+    mean = np.where(count > 0, mean, rows.y.mean())
+    return Fitted(lambda X: mean[X[:, 0].astype(int)])
+
+
+def _persistence(rows: Split, metric: str, seed: int) -> Fitted:
+    """The last value goes on: undoes the scaling of its column, which is linear in the target's unit."""
+    column = rows.persistent
+    assert column is not None and rows.unit is not None
+    centre, spread = rows.unit
+    return Fitted(lambda X: centre[column - 1] + spread[column - 1] * X[:, column])
+
+
+def _oracle(rows: Split, metric: str, seed: int) -> Fitted:
+    """The true coefficients, in the directions that a task's training rows show; zero in the others."""
+    W = rows.truth["coef"].copy()
+    X = rows.truth["rows"]
+    for t in range(len(W)):
+        inside = X[X[:, 0] == t, 1:]
+        W[t] = np.linalg.pinv(inside) @ (inside @ W[t])
+    return Fitted(lambda X: np.einsum("nd,nd->n", X[:, 1:], W[X[:, 0].astype(int)]))
+
+
+def _boosting(rows: Split, metric: str, seed: int) -> Fitted:
+    predict, params = fit_boosting(rows, seed)
+    return Fitted(predict, params)
+
+
+def _seconds(synthetic: float, wiener: float, birmingham: float, parkinsons: float) -> dict[str, float]:
+    return {"synthetic": synthetic, "wiener": wiener, "birmingham": birmingham, "parkinsons": parkinsons}
+
+
+PENALTIES = (1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4)
+ORACLE = "row-space oracle"
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method(
+            "MTRL",
+            *_tuned(MTRL, {"tol": 1e-4}, {"ridge": (1e-3, 1e-2, 1e-1), "coupling": (1e-3, 1e-2, 1e-1, 1.0)}),
+            _seconds(1, 1, 1, 10),
+            runs={"parkinsons": 5},
+        ),
+        Method(
+            "MSSL",
+            *_tuned(
+                MSSL,
+                {"tol": 1e-3, "max_iter": 15},
+                {"strength": (1e-4, 1e-3, 1e-2, 1e-1), "sparsity": (0.1, 1.0)},
+            ),
+            _seconds(2, 1, 1, 45),
+            runs={"parkinsons": 2, "light": 1},
+        ),
+        Method(
+            "BMSL",
+            *_own_cv(BMSL, {"n_samples": 500, "n_burn": 500, "n_chains": 2}),
+            _seconds(6, 2, 2, 10),
+            runs={"parkinsons": 5},
+        ),
+        Method(
+            "TAT",
+            *_tuned(TAT, {"tol": 1e-4, "max_iter": 1000}, {"strength": (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)}),
+            _seconds(1, 1, 1, 3),
+        ),
+        Method(
+            "GFL",
+            *_tuned(
+                GFL,
+                {"tol": 1e-3, "max_iter": 1000},
+                {"sparsity": (1e-3, 1e-2), "fusion": (1e-4, 1e-3, 1e-2, 1e-1)},
+            ),
+            _seconds(10, 5, 5, 100),
+            parts=("synthetic", "wiener"),
+        ),
+        Method(
+            "CCMTL",
+            *_tuned(
+                CCMTL,
+                {"tol": 1e-3, "max_iter": 100},
+                {"strength": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0), "ridge": (1e-6, 1e-2)},
+            ),
+            _seconds(2, 1, 2, 4),
+        ),
+        Method(
+            "GAMTL",
+            *_tuned(
+                GAMTL,
+                {"ridge": 1e-6, "intercept": "free", "tol": 1e-4, "max_iter": 30},
+                {"neighbors": (2, 5, 10), "strength": (0.01, 0.1, 1.0, 10.0, 100.0)},
+            ),
+            _seconds(6, 2, 3, 16),
+        ),
+        Method("RBF-GAMTL", *_own_cv(RBFGAMTL, {}), _seconds(5, 10, 20, 60), runs={"parkinsons": 3, "light": 1}),
+        Method("GAMTLCV", *_own_cv(GAMTLCV, {}), _seconds(7, 4, 4, 16)),
+        Method("Independent", *_own_cv(Independent, {"penalty": "cv"}, scored=True), _seconds(0.1, 0.1, 0.2, 0.2)),
+        Method("Pooled", *_own_cv(Pooled, {"penalty": "cv"}, scored=True), _seconds(0.1, 0.1, 0.2, 0.2)),
+        Method(
+            "MeanShrunk",
+            *_tuned(MeanShrunk, {}, {"penalty": PENALTIES, "ridge": (1e-3, 1e-1, 1.0, 10.0)}),
+            _seconds(0.5, 0.3, 0.5, 1),
+        ),
+        Method("RandomSlopes", *_own_cv(RandomSlopes, {}), _seconds(0.1, 0.1, 0.2, 0.3)),
+        Method(
+            "LightGBM",
+            _boosting,
+            {"version": 1},
+            _seconds(3, 5, 5, 10),
+            runs={"parkinsons": 3},
+            library="lightgbm",
+            extra="kinfolk[boosting]",
+        ),
+        Method("task mean", _task_mean, {}, _seconds(0.1, 0.1, 0.1, 0.1)),
+        Method("persistence", _persistence, {}, _seconds(0.1, 0.1, 0.1, 0.1), parts=("birmingham",)),
+        Method(ORACLE, _oracle, {}, _seconds(0.1, 0.1, 0.1, 0.1), parts=("synthetic",)),
+    )
+}

@@ -1,0 +1,112 @@
+"""How much of the planted structure a method recovers, measured alike for graphs, matrices and trees.
+
+Every structure becomes one symmetric matrix of edge scores, the larger the more kin:
+
+- a graph: the weight of the edge, 0 without;
+- a covariance: the correlation, with its sign, since kin tasks have similar coefficients, not opposite ones;
+- a precision: the partial correlation, with its sign (`edges="correlation"` gives that of the inverse, which the paper
+  draws);
+- a tree: the share of levels below the root at which two tasks are in one group;
+- and for any linear method, with or without a structure: minus the distance between the fitted coefficients.
+
+The area under the ROC curve asks how well these scores rank the true edges above the other pairs. Communities are those
+of one algorithm (Louvain) on the positive scores, with outliers, tasks of hardly any degree, standing alone; they are
+compared with the planted groups, in which every planted outlier is a group of its own, by the adjusted Rand index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.metrics import adjusted_rand_score, roc_auc_score
+
+from kinfolk.gram import Array
+from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
+
+
+def edge_scores(structure: Any, *, edges: str = "own") -> Array:
+    """Scores (T, T) of all pairs.
+
+    Examples
+    --------
+    >>> from kinfolk.trees import TaskTree
+    >>> edge_scores(TaskTree([[0, 1, 2], [0, 0, 1], [0, 0, 0]], ["a", "b", "c"]))[0]
+    array([0. , 0.5, 0. ])
+    """
+    if isinstance(structure, TaskGraph):
+        S = structure.adjacency.toarray()
+    elif isinstance(structure, TaskCovariance):
+        S = structure.correlation.copy()
+    elif isinstance(structure, TaskPrecision):
+        inverse = TaskCovariance(structure.covariance, structure.labels)
+        S = (inverse.correlation if edges == "correlation" else structure.partial_correlation).copy()
+    else:
+        below = structure.levels[:-1]
+        S = (below[:, :, None] == below[:, None, :]).mean(axis=0) if len(below) else np.zeros(2 * below.shape[1:])
+    np.fill_diagonal(S, 0.0)
+    return S
+
+
+def coefficient_scores(W: Array) -> Array:
+    """Minus the distances between the rows of W."""
+    return -np.linalg.norm(W[:, None, :] - W[None, :, :], axis=2)
+
+
+def edge_auc(scores: Array, edges: Iterable[tuple[int, int]]) -> float:
+    """Area under the ROC curve of the true edges among all pairs; 0.5 is chance.
+
+    Examples
+    --------
+    >>> edge_auc(np.array([[0.0, 3.0, 1.0], [3.0, 0.0, 2.0], [1.0, 2.0, 0.0]]), [(0, 1)])
+    1.0
+    """
+    T = len(scores)
+    i, j = np.triu_indices(T, 1)
+    true = np.zeros((T, T), bool)
+    for a, b in edges:
+        true[a, b] = true[b, a] = True
+    return float(roc_auc_score(true[i, j], (scores[i, j] + scores[j, i]) / 2))
+
+
+def as_graph(structure: Any) -> TaskGraph:
+    """The graph itself, or the positive edge scores as one."""
+    if isinstance(structure, TaskGraph):
+        return structure
+    return TaskGraph(sparse.csr_array(np.maximum(edge_scores(structure), 0.0)), np.asarray(structure.labels))
+
+
+def rand_index(found: NDArray[np.intp], planted: NDArray[np.intp]) -> float:
+    """Adjusted Rand index of two groupings, in both of which every -1 is a group of its own."""
+    return float(adjusted_rand_score(_single(planted), _single(found)))
+
+
+def _single(groups: NDArray[np.intp]) -> NDArray[np.intp]:
+    alone = groups < 0
+    numbered = np.array(groups)
+    numbered[alone] = groups.max(initial=0) + 1 + np.arange(alone.sum())
+    return numbered
+
+
+def recovered(structure: Any, coef: Array | None, truth: dict[str, Any]) -> dict[str, Any]:
+    """All measures of one fit; without a structure only what its coefficients say."""
+    edges, planted = truth["edges"], np.asarray(truth["groups"])
+    found: dict[str, Any] = {}
+    if coef is not None:
+        found["coefficient_auc"] = edge_auc(coefficient_scores(coef), edges)
+    if structure is None:
+        return found
+    found["edge_auc"] = edge_auc(edge_scores(structure), edges)
+    if isinstance(structure, TaskPrecision):
+        found["correlation_auc"] = edge_auc(edge_scores(structure, edges="correlation"), edges)
+    graph = as_graph(structure)
+    groups = graph.groups()
+    if len(np.unique(planted)) > 1:
+        found["rand_index"] = rand_index(groups, planted)
+    alone = set(np.flatnonzero(groups < 0).tolist())
+    true = set(np.flatnonzero(planted < 0).tolist())
+    found |= {"outliers_found": len(alone & true), "outliers_planted": len(true), "outliers_false": len(alone - true)}
+    return found

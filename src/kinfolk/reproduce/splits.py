@@ -1,0 +1,138 @@
+"""Training and test rows of every experiment, the same for all methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.datasets import load_birmingham, load_parkinsons, make_circle, make_groups, make_wiener_network
+from kinfolk.gram import Array
+from kinfolk.reproduce.settings import Setting
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Rows to train on and rows to be judged by; column 0 is the task, its position in `tasks`.
+
+    Attributes
+    ----------
+    X, y, X_test, y_test : the rows; inputs are scaled to mean 0 and variance 1 of the training rows, except in the
+        synthetic sets, which are drawn so
+    groups : label of the training rows that cross-validation keeps together, or None
+    weight : of the training rows, or None
+    tasks : names of all tasks
+    truth : coefficients, edges and groups that the data were drawn from, if they were
+    persistent : column of X that holds the last value of the target, or None
+    unit : mean and standard deviation by which inputs were scaled, or None
+    """
+
+    X: Array
+    y: Array
+    X_test: Array
+    y_test: Array
+    tasks: list[Any]
+    groups: NDArray[Any] | None = None
+    weight: Array | None = None
+    truth: dict[str, Any] = field(default_factory=dict)
+    persistent: int | None = None
+    unit: tuple[Array, Array] | None = None
+
+
+def split(setting: Setting, run: int) -> Split:
+    """The rows of a setting in one run; the same call gives the same rows."""
+    return SOURCES[setting.source](run, **setting.options)
+
+
+def synthetic(make: Any, run: int, **options: Any) -> Split:
+    """Syn 1 or Syn 2, fitted through the origin as the paper's model: every row enters with its mirror image.
+
+    A row (x, y) and its mirror (-x, -y), half a weight each, give every method with an intercept the statistics of a
+    fit without one. Both are in one fold, as are the k-th rows of all tasks, which may be rows of one input.
+    """
+    data = make(random_state=run, **options)
+    X, X_test = np.asarray(data.data, dtype=float), np.asarray(data.test_data, dtype=float)
+    X[:, 0], X_test[:, 0] = X[:, 0] - 1, X_test[:, 0] - 1
+    mirrored = np.column_stack([X[:, 0], -X[:, 1:]])
+    n = len(X) // len(data.tasks)
+    row = np.arange(len(X)) % n  # in one fold for all tasks: so every fold has as many rows of each
+    return Split(
+        np.vstack([X, mirrored]),
+        np.concatenate([data.target, -data.target]),
+        X_test,
+        data.test_target,
+        data.tasks,
+        np.tile(row, 2),
+        np.full(2 * len(X), 0.5),
+        {"coef": data.coef, "edges": data.edges, "groups": data.groups, "rows": X},
+    )
+
+
+def wiener(run: int, *, n_samples: int) -> Split:
+    """The network of Wiener systems; contiguous test rows follow the training rows."""
+    data = make_wiener_network(n_samples, 200, random_state=run)
+    X, X_test = np.asarray(data.data, dtype=float), np.asarray(data.test_data, dtype=float)
+    X[:, 0], X_test[:, 0] = X[:, 0] - 1, X_test[:, 0] - 1
+    truth = {"coef": data.coef, "edges": data.edges, "groups": data.groups, "topology": data.topology}
+    return _scaled(Split(X, data.target, X_test, data.test_target, data.tasks, truth=truth))
+
+
+def birmingham(run: int, *, windows: str, lags: int) -> Split:
+    """The first week trains, the other ten are the test; days are folds. `run` only draws folds."""
+    data = _birmingham(windows, lags)
+    code = {lot: float(k) for k, lot in enumerate(data.tasks)}
+    tables = []
+    for table in (data.data, data.test_data):
+        lots = np.asarray(table[data.task] if hasattr(table, "columns") else table[:, 0])
+        codes = [code.get(lot, lot) for lot in lots.tolist()]
+        values = np.asarray(table.drop(columns=data.task) if hasattr(table, "columns") else table[:, 1:], dtype=float)
+        tables.append(np.column_stack([np.array(codes, dtype=float), values]))
+    rows = tables[0], data.target, tables[1], data.test_target
+    return _scaled(Split(*rows, data.tasks, data.groups, persistent=lags))
+
+
+def parkinsons(run: int, *, inputs: str, by: str, ratio: float) -> Split:
+    """A share of the rows, or of the sittings, of every patient trains."""
+    data = _parkinsons(inputs)
+    table = np.asarray(data.data, dtype=float)
+    patient = np.searchsorted(data.tasks, table[:, 0])
+    unit = data.groups if by == "sittings" else np.arange(len(table))
+    rng = np.random.default_rng(run)
+    train = np.zeros(len(unit), bool)
+    for p in range(len(data.tasks)):
+        units = rng.permutation(np.unique(unit[patient == p]))
+        train |= np.isin(unit, units[: round(ratio * len(units))])
+    table[:, 0] = patient
+    rows = table[train], data.target[train], table[~train], data.target[~train]
+    return _scaled(Split(*rows, data.tasks, data.groups[train] if by == "sittings" else None))
+
+
+SOURCES: dict[str, Any] = {
+    "syn1": lambda run, **options: synthetic(make_groups, run, **options),
+    "syn2": lambda run, **options: synthetic(make_circle, run, **options),
+    "wiener": wiener,
+    "birmingham": birmingham,
+    "parkinsons": parkinsons,
+}
+
+
+@lru_cache(maxsize=4)
+def _birmingham(windows: str, lags: int) -> Any:
+    return load_birmingham(windows=windows, lags=lags)
+
+
+@lru_cache(maxsize=2)
+def _parkinsons(inputs: str) -> Any:
+    return load_parkinsons(inputs=inputs)
+
+
+def _scaled(rows: Split) -> Split:
+    """Inputs in units of the training rows; targets stay in their own."""
+    inputs = rows.X[:, 1:]
+    centre, spread = inputs.mean(axis=0), inputs.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    X, X_test = (np.column_stack([part[:, 0], (part[:, 1:] - centre) / spread]) for part in (rows.X, rows.X_test))
+    return replace(rows, X=X, X_test=X_test, unit=(centre, spread))
