@@ -1,27 +1,111 @@
+from functools import cache
+
 import numpy as np
 import pytest
 
 from kinfolk import GAMTL
-from kinfolk.graph import learn_graph, nearest, squared_distances
+from kinfolk.graph import Candidates, candidates, learn_graph, nearest, squared_distances
 from kinfolk.graph.candidates import by_candidates
+from kinfolk.graph.pairs import nearest_distance, pairs_within
 
 RNG = np.random.default_rng(0)
 POINTS = {
     "gaussian": RNG.normal(size=(1500, 20)),
     "duplicates": np.repeat(RNG.normal(size=(500, 8)), 3, axis=0),
     "clusters": np.repeat(RNG.normal(size=(75, 20)), 20, axis=0) + 0.05 * RNG.normal(size=(1500, 20)),
-    "outliers": np.vstack([RNG.normal(size=(790, 20)), 10 * RNG.normal(size=(10, 20))]),
+    "outliers": np.vstack([RNG.normal(size=(1490, 20)), 10 * RNG.normal(size=(10, 20))]),
 }
+LETTERS = {"alpha": 1.0, "beta": 0.5, "gamma": 0.1}
+
+
+def exact(W):
+    return learn_graph(squared_distances(W), **LETTERS).value
+
+
+@cache
+def exact_at(name):
+    return exact(POINTS[name])
+
+
+def refuse(*_):
+    raise AssertionError("not to be called")
 
 
 @pytest.mark.parametrize("name", POINTS)
 @pytest.mark.parametrize("k", [3, 32])
 def test_candidates_give_the_dense_answer_also_if_too_few_at_first(name, k):
     W = POINTS[name]
-    letters = {"alpha": 1.0, "beta": 0.5, "gamma": 0.1}
-    sparse_way, dense_way = by_candidates(W, k=k, **letters), learn_graph(squared_distances(W), **letters)
+    sparse_way = by_candidates(W, k=k, **LETTERS)
     assert sparse_way.certified == 1.0
-    assert abs(sparse_way.value - dense_way.value).max() < 1e-8
+    assert abs(sparse_way.value - exact_at(name)).max() < 1e-8
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_pairs_kept_from_other_weights_give_the_dense_answer_without_a_new_search(name, monkeypatch):
+    W, kept = POINTS[name], Candidates()
+    first = by_candidates(W, candidates=kept, **LETTERS)
+    monkeypatch.setattr(candidates, "nearest", refuse)
+    moved = W + 0.05 * np.random.default_rng(1).normal(size=W.shape)
+    second = by_candidates(moved, start=first.dual, candidates=kept, **LETTERS)
+    assert second.certified == 1.0
+    assert abs(second.value - exact(moved)).max() < 1e-8
+
+
+def test_pairs_kept_from_unrelated_weights_do_no_harm():
+    W, kept = POINTS["clusters"], Candidates()
+    by_candidates(W[np.random.default_rng(0).permutation(len(W))], candidates=kept, **LETTERS)
+    assert abs(by_candidates(W, candidates=kept, **LETTERS).value - exact_at("clusters")).max() < 1e-8
+
+
+def test_at_the_same_weights_nothing_is_searched_or_solved_again(monkeypatch):
+    W, kept = POINTS["gaussian"], Candidates()
+    first = by_candidates(W, candidates=kept, **LETTERS)
+    monkeypatch.setattr(candidates, "nearest", refuse)
+    monkeypatch.setattr(candidates, "pairs_within", refuse)
+    again = by_candidates(W, candidates=kept, **LETTERS)
+    scaled = by_candidates(W, candidates=kept, alpha=3.0, beta=1.5, gamma=0.3)  # the same problem in other units
+    assert again.n_iter == 0 and abs(again.value - first.value).max() == 0
+    assert abs(scaled.value - first.value).max() < 1e-12
+
+
+def test_many_rounds_keep_few_pairs_and_lose_none_within_reach(monkeypatch):
+    monkeypatch.setattr(candidates, "MOST_KEPT", 20)
+    W, kept = POINTS["gaussian"], Candidates()
+    by_candidates(W, candidates=kept, **LETTERS)
+    assert len(kept.keys) <= 20 * len(W)
+    assert np.isin(pairs_within(W, kept.reach), kept.keys).all()
+
+
+def test_if_the_rounds_run_out_the_certified_share_says_so():
+    solution = by_candidates(POINTS["outliers"], k=2, rounds=1, **LETTERS)
+    assert 0 <= solution.certified < 1
+
+
+def test_without_a_price_on_distance_every_pair_is_linked():
+    W = POINTS["gaussian"][:300]
+    assert by_candidates(W, alpha=1.0, beta=0.5, gamma=0.0).value.nnz == 300 * 299
+
+
+def test_a_graph_too_large_to_hold_is_refused(monkeypatch):
+    monkeypatch.setattr(candidates, "MOST_PAIRS", 1000)
+    with pytest.raises(ValueError, match="a graph of 300 tasks with about 299 likely neighbours each is too large"):
+        by_candidates(POINTS["gaussian"][:300], alpha=1.0, beta=0.5, gamma=0.0)
+
+
+@pytest.mark.parametrize("far", [0.0, 1e3, 1e9])
+def test_pairs_within_reach_are_those_of_the_full_matrix(far):
+    rng = np.random.default_rng(4)
+    W, reach = rng.normal(size=(700, 6)), rng.uniform(0, 2, size=700)
+    W[5] += far
+    W[7:10] = W[11]
+    Z = ((W[:, None] - W[None]) ** 2).sum(axis=2)
+    i, j = np.nonzero(np.triu(reach[:, None] + reach > Z, k=1))
+    np.testing.assert_array_equal(pairs_within(W, reach), i * 700 + j)
+    rows = np.array([5, 8, 600])
+    some = np.isin(i, rows) | np.isin(j, rows)
+    np.testing.assert_array_equal(pairs_within(W, reach, rows), (i * 700 + j)[some])
+    np.fill_diagonal(Z, np.inf)
+    np.testing.assert_allclose(nearest_distance(W, (i * 700 + j)[:500]), Z.min(axis=1), rtol=1e-12)
 
 
 def test_nearest_leaves_out_the_task_itself_but_not_its_duplicates():
@@ -44,3 +128,16 @@ def test_many_tasks_are_fitted_by_candidates_as_by_all_pairs(monkeypatch):
     sparse_way = GAMTL(task=0, **parameters).fit(table, y)
     assert sparse_way.optimality_["certified"] == 1.0
     np.testing.assert_allclose(sparse_way.coef_, dense.coef_, atol=1e-6)
+
+
+def test_far_tasks_among_many_do_not_stop_newton_where_no_interior_point_helps():
+    rng = np.random.default_rng(0)
+    W = rng.normal(size=(4100, 8))
+    W[:25] *= 30
+    solution = by_candidates(W, alpha=1.0, beta=0.5, gamma=1.0)
+    assert solution.converged and solution.certified == 1.0
+    lam, A = solution.dual, solution.value.toarray()
+    everywhere = np.maximum(lam[:, None] + lam - 2 * squared_distances(W), 0) / 2
+    np.fill_diagonal(everywhere, 0)
+    np.testing.assert_allclose(A, everywhere, atol=1e-8)
+    np.testing.assert_allclose(A.sum(axis=1) * lam, 1, atol=1e-5)

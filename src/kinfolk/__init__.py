@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from kinfolk.gamtlcv import GAMTLCV
     from kinfolk.gram import GramStats
     from kinfolk.rbfgamtl import RBFGAMTL
+    from kinfolk.store import load
     from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
     from kinfolk.trees import TaskTree
     from kinfolk.tuning import tune
@@ -26,6 +27,7 @@ __all__ = [
     "TaskPrecision",
     "TaskTree",
     "__version__",
+    "load",
     "tune",
 ]
 
@@ -40,6 +42,7 @@ _HOMES = {
     "TaskGraph": "structures",
     "TaskPrecision": "structures",
     "TaskTree": "trees",
+    "load": "store",
     "tune": "tuning",
 }
 

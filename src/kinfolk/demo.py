@@ -14,11 +14,12 @@ from kinfolk.files import replacing
 from kinfolk.gamtl import GAMTL
 from kinfolk.gram import Array
 from kinfolk.plots import plot_graph
+from kinfolk.report import write_report
 from kinfolk.structures import TaskGraph
 
 
 def run_demo(out: Path, *, seed: int = 0) -> Iterator[str]:
-    """Fit, tell the story line by line, and write `out/graph.png`."""
+    """Fit, tell the story line by line, and write `out/graph.png` and `out/report.html`."""
     data = make_groups(random_state=seed)
     yield "20 tasks with 20 rows and 30 features each: two hidden groups (1-12, 13-18) and two loners (19, 20)."
     yield "Less data than unknowns, so a task on its own is lost. Fitting all of them with a graph over the tasks ..."
@@ -36,6 +37,8 @@ def run_demo(out: Path, *, seed: int = 0) -> Iterator[str]:
     picture = draw(model.graph_, out / "graph.png")
     yield ""
     yield f"The picture is in {picture}."
+    page = write_report(model, data.data, data.target, out / "report.html", title="Twenty tasks, two hidden groups")
+    yield f"The report is in {page}: open it in a browser."
 
 
 def _error_table(data: Any, model: GAMTL, own: GAMTL) -> Iterator[str]:

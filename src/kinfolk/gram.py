@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinfolk.memory import check_memory
+
 Array = NDArray[Any]  # always float64; NumPy's stubs do not carry that through arithmetic
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -79,6 +81,7 @@ class GramStats:
     ) -> GramStats:
         """Statistics of rows whose task is `labels[codes]`: one sort, then one batched product per task size."""
         T, d = len(labels), X.shape[1]
+        check_size(T, d)
         count = np.bincount(codes, minlength=T)
         by_size = np.argsort(count, kind="stable")
         rank = np.empty(T, np.intp)
@@ -119,6 +122,7 @@ class GramStats:
         Y, labels = Y[:, order], labels[order]
         observed = ~np.isnan(Y)
         if not observed.all():
+            check_size(Y.shape[1], X.shape[1])
             stats = _wide_with_gaps(X, Y, observed, weight)
             return cls(labels, *stats, feature_names)
         T, d = Y.shape[1], X.shape[1]
@@ -165,7 +169,10 @@ class GramStats:
         share = np.divide(part.n, n, out=np.zeros_like(n), where=n > 0)
         dx, dy = whole.x_mean - part.x_mean, whole.y_mean - part.y_mean
         left = whole._updated(n, dx * share[:, None], dy * share, part, dx, dy, whole.n * share, sign=-1)
-        return left._emptied(n == 0)
+        # Rounding may leave less than nothing of a column or target that hardly varies.
+        j = np.arange(left.n_features)
+        left.G[:, j, j] = np.maximum(left.G[:, j, j], 0.0)
+        return replace(left, yy=np.maximum(left.yy, 0.0))._emptied(n == 0)
 
     def _updated(
         self,
@@ -238,6 +245,15 @@ class GramStats:
     def is_shared(self) -> bool:
         """Whether all tasks have the same G (shared inputs, nothing missing)."""
         return is_shared(self.G)
+
+
+def check_size(T: int, d: int) -> None:
+    """Announce statistics that will not fit into memory, before the first is made."""
+    check_memory(
+        2 * 8.0 * T * d**2,
+        f"statistics of {T} tasks with {d} features each",
+        "Use fewer features (drop, select or project them), or fit groups of tasks apart.",
+    )
 
 
 def is_shared(G: Array) -> bool:

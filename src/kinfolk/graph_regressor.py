@@ -59,9 +59,8 @@ class GraphRegressor(MultiTaskRegressor):
         new = rows.gram(self._transform(rows.table), self.gram_.feature_names)
         known = np.isin(new.labels, self.tasks_)
         if known.any():
-            raise ValueError(
-                f"task {new.labels[known].tolist()[0]!r} is known already: drop() it first, or use partial_fit to add rows to it"
-            )
+            name = new.labels[known].tolist()[0]
+            raise ValueError(f"task {name!r} is known already: drop() it first, or use partial_fit to add rows to it")
         if self.needs_two_rows:
             check_rows_per_task(new)
         return self._attach(new)

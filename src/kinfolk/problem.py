@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import sparse
 
 from kinfolk.alternate import Alternation, alternate
 from kinfolk.gram import TINY, Array
-from kinfolk.graph import DENSE_TASKS, graph_of_weights, nearest, squared_distances, theta_of_weights
+from kinfolk.graph import DENSE_TASKS, Candidates, graph_of_weights, squared_distances, theta_of_weights
 from kinfolk.intercepts import NormalEquations
 from kinfolk.objective import duality_gap, graph_coupling, graph_residual, objective_terms, uniform_coupling
 from kinfolk.progress import Callback
@@ -24,7 +24,8 @@ class Problem:
     """One instance of the objective: its two steps, its value and its certificates.
 
     `scale` (d,) is 0 for a shrunk intercept, which the graph does not couple, else 1; `shrinkage` (d,) is the penalty
-    on the distance of such an unknown to its mean over tasks.
+    on the distance of such an unknown to its mean over tasks. `candidates` remembers which pairs were worth trying, for
+    many tasks; it makes steps faster, never different.
     """
 
     equations: NormalEquations
@@ -37,6 +38,7 @@ class Problem:
     shrinkage: Array
     weights_solver: str = "auto"
     graph_solver: str = "auto"
+    candidates: Candidates = field(default_factory=Candidates, repr=False)
 
     @property
     def pull(self) -> float:
@@ -70,6 +72,7 @@ class Problem:
             gamma=self.pull,
             method=self.graph_solver,
             start=dual,
+            candidates=self.candidates,
         )
 
     def objective(self, W: Array, A: sparse.csr_array) -> float:
@@ -110,7 +113,8 @@ def independent(equations: NormalEquations, ridge: Array, floor: float = 0.01) -
 
 def theta_at_start(problem: Problem, neighbors: float) -> float:
     """theta for about `neighbors` neighbours in the graph of the independent fits."""
-    return theta_of_weights(independent(problem.equations, problem.ridge) * problem.scale, neighbors)
+    W = independent(problem.equations, problem.ridge) * problem.scale
+    return theta_of_weights(W, neighbors, problem.candidates)
 
 
 def calibrated(problem: Problem, theta: float, strength: float) -> Problem:
@@ -131,11 +135,12 @@ def calibrated(problem: Problem, theta: float, strength: float) -> Problem:
         return replace(problem, alpha=along / theta, beta=along / (2 * theta), gamma=gamma)
 
     W, gamma = W0, target
-    for _ in range(0 if len(W0) == 1 else 3 if len(W0) <= DENSE_TASKS else 1):
+    rounds = 0 if len(W0) == 1 else 3 if len(W0) <= DENSE_TASKS else 1
+    for k in range(rounds):
         graph = with_gamma(gamma).graph_step(W, None)
         degree = (1 - anchor) * graph.value.sum() / len(W0) + anchor
         gamma = target / (2 * degree)
-        W = with_gamma(gamma).weight_step(graph.value, W0).value
+        W = with_gamma(gamma).weight_step(graph.value, W0).value if k + 1 < rounds else W
     return with_gamma(gamma)
 
 
@@ -155,9 +160,10 @@ def solve(
     )
 
 
-def remoteness(W: Array) -> Array | None:
+def remoteness(W: Array, candidates: Candidates | None = None) -> Array | None:
     """Squared distance of every task to its nearest, over the median of these."""
     if len(W) < 3:
         return None
-    least = nearest(W, 1).distance[:, 0]
-    return least / max(float(np.median(least)), TINY)
+    least = (candidates or Candidates()).least_distance(W)
+    # Where most tasks are copies of another, the typical distance is 0; any other is then very far.
+    return least / max(float(np.median(least)), 1e-12 * float(least.max()), TINY)

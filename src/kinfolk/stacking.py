@@ -60,6 +60,7 @@ def best_mixture(E: Array, weight: Array, *, favourite: int = 0, caution: float 
     >>> best_mixture(np.eye(2)[None], np.ones(1)).round(6)
     array([0.5, 0.5])
     """
+    weight = weight / max(float(weight.max(initial=0.0)), TINY)  # only ratios count; tasks without error weigh 1 / TINY
     total = np.tensordot(weight, E, axes=1)
     own = weight[:, None] * np.einsum("tmm->tm", E)
     better = own[:, [favourite]] - own

@@ -163,7 +163,7 @@ def _column_values(native: Any, name: str) -> NDArray[Any]:
         return column.to_numpy(zero_copy_only=False)
     if hasattr(column, "dtype") and str(column.dtype) in ("Int64", "Float64", "boolean") and hasattr(column, "isna"):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.asarray(column.to_numpy())
+    return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
 
 
 def _is_number(value: Any) -> bool:

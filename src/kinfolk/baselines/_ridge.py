@@ -15,6 +15,7 @@ WIDEST = 1e10  # how far from 1 the search may go
 GAIN = 1e-4  # relative gain at the edge of the grid that is worth going on for
 
 Model = Callable[[float], tuple[Array, Array]]  # penalty -> coefficients (T, d) and intercepts (T,)
+ROUNDING = 1e-28  # squares of values that differ in no digit but the last
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +67,15 @@ def own_intercepts(gram: GramStats, W: Array) -> Array:
 
 
 def typical_eigenvalue(gram: GramStats) -> float:
-    """The mean of tr(G_t) / d: penalties are multiples of it, so that a grid fits data of any scale."""
-    return float(max(np.trace(gram.G, axis1=1, axis2=2).mean() / gram.n_features, np.finfo(float).tiny))
+    """The mean of tr(G_t) / d: penalties are multiples of it, so that a grid fits data of any scale.
+
+    Where features vary between tasks only (one row each), the same of the means; 1 where nothing varies.
+    """
+    own = float(np.trace(gram.G, axis1=1, axis2=2).mean()) / gram.n_features
+    apart = gram.n @ np.square(gram.x_mean - gram.n @ gram.x_mean / gram.n.sum())
+    between = float(apart.mean()) / gram.n_tasks
+    level = float((gram.n @ np.square(gram.x_mean)).mean()) / gram.n_tasks
+    return next((size for size in (own, between) if size > max(ROUNDING * level, TINY)), 1.0)
 
 
 def choose_penalty(prepare: Callable[[GramStats], Model], folds: Folds, scoring: str) -> Choice:

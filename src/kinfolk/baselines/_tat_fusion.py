@@ -172,8 +172,9 @@ class _Iteration:
         self.W = Kr + self.rho * (self.K @ (self.C_inverse @ Kr.sum(axis=0)))
         self.D = self.E @ self.W
         V = OVER_RELAXATION * self.D + (1 - OVER_RELAXATION) * self.Q + self.U
-        length = np.maximum(np.linalg.norm(V, axis=1), np.finfo(float).tiny)
-        self.Q = V * np.maximum(1 - self.c / self.rho / length, 0.0)[:, None]
+        length, least = np.linalg.norm(V, axis=1), self.c / self.rho
+        cut = np.divide(least, length, out=np.ones_like(length), where=length > least)
+        self.Q = V * (1 - cut)[:, None]
         self.U = V - self.Q
 
     def certificates(self, W: Array) -> dict[str, float]:

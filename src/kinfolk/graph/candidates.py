@@ -1,50 +1,107 @@
 """The graph step from coefficients, without the T^2 pairs: candidate edges and a certificate that no other is needed.
 
-A pair is zero in the full answer when lam_i + lam_j <= 2 gamma z_ij. A pair outside the k nearest of both its ends has
-z_ij >= max(r_i, r_j), r the distance to the k-th nearest. So a task with lam_i + max(lam) <= 2 gamma r_i is certified:
-all its edges are among the candidates. Only pairs of two uncertified tasks are left to look at, and those are few.
+A pair is zero in the full answer when lam_i + lam_j <= 2 gamma z_ij. So with any numbers reach_i >= lam_i / (2 gamma)
+for which all pairs with z_ij < reach_i + reach_j are among the candidates, the answer on the candidates is the answer
+over all pairs. Such pairs are found by one pass over all tasks (`pairs_within`), in little more time than a matrix
+product; when the new candidates lift a multiplier above its reach, only the tasks that this happened to are looked at
+again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinfolk.gram import Array
+from kinfolk.gram import TINY, Array
 from kinfolk.graph.edges import EdgeList, squared_distances
 from kinfolk.graph.learn import learn_graph
 from kinfolk.graph.newton import newton
+from kinfolk.graph.pairs import Index, Nearest, nearest, nearest_distance, pair_distances, pair_keys, pairs_within
 from kinfolk.solution import Solution
 
 DENSE_TASKS = 2500  # up to here all pairs are held at once
 NEIGHBORS = 32  # candidates per task at first
-LOUD = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1)  # shares of tasks that may be compared with everyone
-PAIRS_AT_ONCE = 20_000_000
+MOST_NEIGHBORS = 512
+SAMPLE = 256  # tasks from which the number of pairs within reach is foreseen
+ROOM = (0.3, 0.1, 0.03, 0.01, 0.0)  # how far beyond the multipliers to reach, in their median
+ENOUGH, TOO_MANY = 24, 100  # pairs per task: what more room may add; what says that the candidates were poor
+MOST_KEPT = 80  # pairs per task carried from one step to the next
+MOST_PAIRS = 400_000_000  # 3 GB of indices
 
 
-@dataclass(frozen=True, eq=False)
-class Nearest:
-    """Squared distances (T, k) and indices (T, k) of the k nearest other tasks, nearest first."""
+class Candidates:
+    """What one graph step knows about pairs of tasks, for the next.
 
-    distance: Array
-    index: NDArray[np.intp]
+    The pairs stay when the coefficients move: most neighbours are still neighbours then, and the certificate is made
+    anew. While the coefficients stay, so do the nearest neighbours, the reach and the multipliers.
+    """
 
+    def __init__(self) -> None:
+        self.W = np.empty((0, 0))
+        self.near: Nearest | None = None
+        self.keys: Index = np.empty(0, np.intp)
+        self.reach = np.empty(0)
+        self.k = 0
+        self.dual: tuple[float, Array] | None = None
 
-def nearest(W: Array, k: int, rows: NDArray[np.intp] | None = None) -> Nearest:
-    """The k nearest tasks of all tasks, or of `rows`: exact, by brute force in blocks."""
-    from sklearn.neighbors import NearestNeighbors
+    def move_to(self, W: Array) -> None:
+        """Take notice of the coefficients."""
+        if not np.array_equal(W, self.W):
+            if len(W) != len(self.W):
+                self.keys = np.empty(0, np.intp)
+            self.W, self.near, self.dual, self.reach, self.k = W.copy(), None, None, np.zeros(len(W)), 0
 
-    ask = np.arange(len(W)) if rows is None else rows
-    k = min(k, len(W) - 1)
-    index = NearestNeighbors(algorithm="brute").fit(W).kneighbors(W[ask], k + 1, return_distance=False)
-    own = index == ask[:, None]
-    own[~own.any(axis=1), -1] = True  # among duplicates a task may miss itself
-    index = index[~own].reshape(len(ask), k)
-    distance = _pair_distances(W, np.repeat(ask, k), index.ravel()).reshape(len(ask), k)
-    order = np.argsort(distance, axis=1, kind="stable")
-    return Nearest(np.take_along_axis(distance, order, 1), np.take_along_axis(index, order, 1))
+    def nearest(self, W: Array, k: int) -> Nearest:
+        """The k nearest of every task; at least as many as the graph step will want are looked for."""
+        self.move_to(W)
+        if self.near is None or self.near.index.shape[1] < min(k, len(W) - 1):
+            self.near = nearest(W, max(k, NEIGHBORS))
+        return Nearest(self.near.distance[:, :k], self.near.index[:, :k])
+
+    def search(self, W: Array, k: int) -> None:
+        """Add the pairs of the k nearest."""
+        index, self.k = self.nearest(W, k).index, k
+        self.add(pair_keys(np.repeat(np.arange(len(W)), index.shape[1]), index.ravel(), len(W)))
+
+    def add(self, keys: Index) -> Index:
+        """Add pairs; those that were not there."""
+        new = np.setdiff1d(keys, self.keys, assume_unique=True)
+        self.keys = np.union1d(self.keys, new)
+        return new
+
+    def widen(self, W: Array, need: Array, short: Index) -> bool:
+        """Reach as far as the multipliers need for the tasks that fall short; whether a new pair wants in."""
+        T = len(W)
+        reach, pairs = _foresee(W, need, short, self.reach)
+        if pairs > TOO_MANY * T and self.k < min(MOST_NEIGHBORS, T - 1):
+            # Multipliers are too large on poor candidates: better ones first.
+            self.search(W, self.k * 4 if self.near is not None else NEIGHBORS)
+            return True
+        if pairs > MOST_PAIRS:
+            raise ValueError(
+                f"a graph of {T} tasks with about {pairs / T:.0f} likely neighbours each is too large. "
+                "Ask for fewer neighbors, or raise gamma."
+            )
+        self.reach = reach
+        new = self.add(pairs_within(W, reach, None if len(short) > T // 2 else short))
+        i, j = new // T, new % T
+        return bool((need[i] + need[j] > pair_distances(W, i, j) * (1 + 1e-14)).any())
+
+    def forget_far_pairs(self, z: Array, edges: EdgeList) -> None:
+        """Keep memory bounded over many rounds: the nearest pairs stay, and all within reach."""
+        if len(edges) > MOST_KEPT * edges.size:
+            ratio = z / np.maximum(edges.at_ends(self.reach), TINY)
+            limit = np.partition(ratio, MOST_KEPT * edges.size // 2)[MOST_KEPT * edges.size // 2]
+            far = edges.select(ratio > max(1.0, float(limit)))
+            self.keys = np.setdiff1d(self.keys, pair_keys(far.i, far.j, edges.size), assume_unique=True)
+
+    def least_distance(self, W: Array) -> Array:
+        """Squared distance of every task to its nearest."""
+        self.move_to(W)
+        if self.near is not None or not len(self.keys):
+            return self.nearest(W, 1).distance[:, 0]
+        return nearest_distance(W, self.keys)
 
 
 def graph_of_weights(
@@ -55,11 +112,15 @@ def graph_of_weights(
     gamma: float,
     method: str = "auto",
     start: Array | None = None,
+    candidates: Candidates | None = None,
 ) -> Solution:
-    """The graph step at the coefficients W: all pairs for few tasks, certified candidates for many."""
+    """The graph step at the coefficients W: all pairs for few tasks, certified candidates for many.
+
+    `candidates` carries what was learned about pairs from one call to the next.
+    """
     if len(W) <= DENSE_TASKS or method == "primal_dual":
         return learn_graph(squared_distances(W), alpha=alpha, beta=beta, gamma=gamma, method=method, start=start)
-    return by_candidates(W, alpha=alpha, beta=beta, gamma=gamma, start=start)
+    return by_candidates(W, alpha=alpha, beta=beta, gamma=gamma, start=start, candidates=candidates)
 
 
 def by_candidates(
@@ -69,87 +130,63 @@ def by_candidates(
     beta: float,
     gamma: float,
     start: Array | None = None,
+    candidates: Candidates | None = None,
     k: int = NEIGHBORS,
-    rounds: int = 8,
+    rounds: int = 12,
 ) -> Solution:
-    """Solve on candidates, look for pairs that want in, repeat until no pair does.
+    """Solve on candidates, add the pairs within reach, repeat until no pair outside wants in.
 
-    The `certified` share of the result is 1 unless the rounds ran out.
+    The `certified` share of the result is 1 unless the rounds ran out: then it is the share of tasks whose multiplier
+    stayed within its reach, and 0 if the last solve did not converge.
     """
-    T = len(W)
-    near = nearest(W, k)
-    radius = near.distance[:, -1].copy()
-    keys = _keys(np.repeat(np.arange(T), near.index.shape[1]), near.index.ravel(), T)
+    T, unit = len(W), float(np.sqrt(2 * alpha) * np.sqrt(beta))
+    known = candidates or Candidates()
+    known.move_to(W)
+    if not len(known.keys):
+        known.search(W, k)
+    spread = float(((W - W.mean(axis=0)) ** 2).sum(axis=1).max())
+    theta = max(gamma / unit, 1e-9 / max(spread, TINY))  # gamma = 0 wants every pair
+    if known.dual is not None and np.isclose(known.dual[0], theta, rtol=1e-9, atol=0):
+        start = known.dual[1] * unit
     n_iter = 0
     for _ in range(rounds):
-        edges = EdgeList(keys // T, keys % T, T)
-        z = _pair_distances(W, edges.i, edges.j)
+        edges = EdgeList(known.keys // T, known.keys % T, T)
+        z = pair_distances(W, edges.i, edges.j)
         solution = newton(edges, z, alpha=alpha, beta=beta, gamma=gamma, start=start)
-        n_iter += solution.n_iter
-        start = solution.dual
-        assert start is not None
-        loud, open_ = _uncertified(start, radius, 2 * gamma)
-        missing = np.concatenate(
-            [_wanting(W, start, 2 * gamma, loud, np.arange(T), keys), _wanting(W, start, 2 * gamma, open_, open_, keys)]
-        )
-        if not len(missing):
+        assert solution.dual is not None
+        n_iter, start, lam = n_iter + solution.n_iter, solution.dual, solution.dual / unit
+        need = lam / (2 * theta)
+        short = np.flatnonzero(need > known.reach)
+        if not len(short) or not known.widen(W, need, short):
+            short = short[:0]
             break
-        keys = np.union1d(keys, missing)
-    share = 1.0 if not len(missing) else 1 - len(np.union1d(loud, open_)) / T
-    return replace(solution, value=edges.adjacency(solution.value), n_iter=n_iter, certified=share)
+    known.dual = theta, lam
+    known.forget_far_pairs(z, edges)
+    method = f"{solution.method} (candidates)"
+    share = 1 - len(short) / T if solution.converged else 0.0
+    value = edges.adjacency(solution.value)
+    return replace(solution, value=value, n_iter=n_iter, method=method, certified=share)
 
 
-def _uncertified(lam: Array, radius: Array, price: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The tasks with the largest multipliers, and the others that these leave without a certificate.
+def _with_room(need: Array, short: Index, reach: Array, room: float) -> Array:
+    """Reach as far as needed and some room more; a far task gets no more room than a typical one."""
+    reach = reach.copy()
+    reach[short] = need[short] + room * np.minimum(need[short], np.median(need))
+    return reach
 
-    The former are compared with everyone, the latter with each other; how many count as large is what makes the
-    fewest pairs.
+
+def _foresee(W: Array, need: Array, short: Index, reach: Array) -> tuple[Array, float]:
+    """The reach to take, with as much room beyond the multipliers as adds few pairs, and the pairs to expect.
+
+    The pairs are counted for some tasks only.
     """
-    T = len(lam)
-    by_size = np.argsort(-lam)
-    splits = []
-    for share in LOUD:
-        loud, rest = by_size[: int(share * T)], by_size[int(share * T) :]
-        open_ = rest[lam[rest] + lam[rest[0]] > price * radius[rest]]
-        splits.append((len(loud) * T + len(open_) ** 2, loud, open_))
-    return min(splits, key=lambda split: split[0])[1:]
-
-
-def _wanting(
-    W: Array, lam: Array, price: float, one: NDArray[np.intp], two: NDArray[np.intp], known: NDArray[np.intp]
-) -> NDArray[np.intp]:
-    """Keys of the pairs between two sets of tasks with lam_i + lam_j > price z_ij that are not known yet.
-
-    The test is the sign of a bilinear form in (w, lam - price ||w||^2, 1), so one matrix product and one comparison
-    look at a block of pairs; the few that pass are checked again from differences.
-    """
-    T, found = len(W), [np.empty(0, np.intp)]
-    V = np.sqrt(2 * price) * (W - W.mean(axis=0))
-    offset = lam - np.einsum("td,td->t", V, V) / 2
-    left, right = (np.column_stack([V, *columns]) for columns in ((offset, np.ones(T)), (np.ones(T), offset)))
-    margin = -1e-12 * np.abs(offset).max()
-    step = max(1, PAIRS_AT_ONCE // max(len(two), 1))
-    for start in range(0, len(one), step):
-        i = one[start : start + step]
-        hit = np.flatnonzero(left[i] @ right[two].T > margin)
-        a, b = i[hit // len(two)], two[hit % len(two)]
-        keys = np.setdiff1d(_keys(a[a != b], b[a != b], T), known, assume_unique=True)
-        z = _pair_distances(W, keys // T, keys % T)
-        found.append(keys[lam[keys // T] + lam[keys % T] > price * z * (1 + 1e-14)])
-    return np.unique(np.concatenate(found))
-
-
-def _keys(a: NDArray[np.intp], b: NDArray[np.intp], T: int) -> NDArray[np.intp]:
-    """One sorted integer per undirected pair."""
-    return np.unique(np.minimum(a, b) * T + np.maximum(a, b))
-
-
-def _pair_distances(W: Array, i: NDArray[np.intp], j: NDArray[np.intp]) -> Array:
-    """||w_i - w_j||^2 for lists of pairs, from differences, in blocks."""
-    z = np.empty(len(i))
-    block = max(1, PAIRS_AT_ONCE // max(W.shape[1], 1))
-    for start in range(0, len(i), block):
-        part = slice(start, start + block)
-        difference = W[i[part]] - W[j[part]]
-        z[part] = np.einsum("ed,ed->e", difference, difference)
-    return z
+    some = short[:: max(1, len(short) // SAMPLE)]
+    V = W - np.median(W, axis=0)
+    norm = np.einsum("td,td->t", V, V)
+    z = norm[some, None] + norm - 2 * V[some] @ V.T
+    for room in ROOM:
+        wide = _with_room(need, short, reach, room)
+        pairs = (np.count_nonzero(z < wide[some, None] + wide) / len(some) - 1) * len(short)  # but for themselves
+        if pairs <= ENOUGH * len(W):
+            break
+    return wide, pairs

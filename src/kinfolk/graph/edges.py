@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.gram import Array
+from kinfolk.memory import check_memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +91,7 @@ def squared_distances(W: Array) -> Array:
     array([[ 0., 25.],
            [25.,  0.]])
     """
+    check_memory(32.0 * len(W) ** 2, f"the distances between {len(W)} tasks", "Fit groups of tasks apart.")
     centred = W - W.mean(axis=0)
     norm = np.einsum("td,td->t", centred, centred)
     Z = norm[:, None] + norm[None, :] - 2 * centred @ centred.T

@@ -77,7 +77,7 @@ def learn_graph(
         edges = EdgeList.complete(T)
         solution = step(edges, start)
     else:
-        edges, solution = _by_candidates(Z, 2 * gamma, np.sqrt(2 * alpha * beta), step, start)
+        edges, solution = _by_candidates(Z, 2 * gamma, np.sqrt(2 * alpha) * np.sqrt(beta), step, start)
     return replace(solution, value=edges.adjacency(solution.value))
 
 

@@ -13,17 +13,20 @@ from __future__ import annotations
 import numpy as np
 
 from kinfolk.gram import Array
-from kinfolk.graph.candidates import DENSE_TASKS, nearest
+from kinfolk.graph.candidates import DENSE_TASKS, Candidates
 from kinfolk.graph.edges import squared_distances
 from kinfolk.graph.learn import learn_graph
 
 
-def theta_of_weights(W: Array, k: float) -> float:
-    """theta for about k neighbours among tasks with coefficients W; for many tasks the formula stands alone."""
+def theta_of_weights(W: Array, k: float, candidates: Candidates | None = None) -> float:
+    """theta for about k neighbours among tasks with coefficients W; for many tasks the formula stands alone.
+
+    `candidates` keeps the nearest neighbours found here for a graph step that follows.
+    """
     if len(W) <= DENSE_TASKS:
         return theta_for_neighbors(squared_distances(W), k)
     k = max(1, round(k))
-    distance = nearest(W, k + 1).distance
+    distance = (candidates or Candidates()).nearest(W, k + 1).distance
     scale = float(distance.mean())
     return _formula(distance / scale, k) / scale if scale > 0 else 1.0
 

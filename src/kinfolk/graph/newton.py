@@ -28,6 +28,7 @@ from kinfolk.solution import Solution
 DENSE_HESSIAN = 400  # below this many tasks a dense Cholesky beats conjugate gradients
 DENSE_INTERIOR = 4000  # the interior-point steps factorise a dense T x T matrix
 HARD = 10.0  # least c of a task above which kinks, met one by one, would cost the dual Newton dozens of steps
+FAR = 10.0  # largest multiplier over the median from which Newton's systems are solved more exactly
 PATIENCE = 12  # dual Newton steps before the interior point takes over
 POLISH = 1e-6  # the last step is quadratic: one more than needed brings the multipliers to rounding
 
@@ -57,7 +58,7 @@ def newton(
     Solution
         `value` is the edge vector a, `dual` the multipliers alpha / degree, `residual` the relative duality gap.
     """
-    unit = np.sqrt(2 * alpha * beta)
+    unit = np.sqrt(2 * alpha) * np.sqrt(beta)  # the product of small letters would vanish
     c = (2 * gamma / unit) * z
     nearest = _nearest(edges, c)
     dense = edges.size <= DENSE_INTERIOR
@@ -144,8 +145,10 @@ def _newton_step(edges: EdgeList, point: _Point) -> Array:
         H[np.diag_indices(edges.size)] += 1e-15
         return scale * linalg.cho_solve(linalg.cho_factor(H, lower=True), scale * g)
     H = active.adjacency(off) + sparse.eye_array(edges.size, format="csr")
-    forcing = min(1e-2, max(1e-9, point.gap))
-    inner = conjugate_gradients(H.__matmul__, scale * g, np.copy, tol=forcing, max_iter=1000)
+    # A far task has a large multiplier and a gradient that is tiny beside the others': it must not drown in them.
+    far = max(1.0, float(lam.max() / np.median(lam)) / FAR)
+    forcing = max(1e-13, min(1e-2, max(1e-9, point.gap)) / far**2)
+    inner = conjugate_gradients(H.__matmul__, scale * g, np.copy, tol=forcing, max_iter=3000)
     return scale * inner.value
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
+from kinfolk.memory import check_memory
 from kinfolk.solution import Solution
 from kinfolk.weights.system import WeightSystem
 
@@ -22,8 +23,12 @@ def can_share(system: WeightSystem) -> bool:
 def solve_shared(system: WeightSystem) -> Solution:
     """Exact solution; time T^3 + d^3."""
     T = len(system.b)
+    check_memory(32.0 * T**2, f"the coupling matrix of {T} tasks", 'Use weights_solver="cg".')
     L = system.scale[0] * system.L.toarray() + system.uniform[0] * (T * np.eye(T) - 1)
     m, U = linalg.eigh(L)
     h, Q = linalg.eigh(system.H[0])
-    W = U @ ((U.T @ system.b @ Q) / (h + np.maximum(m, 0.0)[:, None])) @ Q.T
+    stiffness = h + np.maximum(m, 0.0)[:, None]
+    # Directions that rows, ridge and graph leave free get 0.
+    free = stiffness <= len(h) * np.finfo(float).eps * h.max()
+    W = U @ np.where(free, 0.0, (U.T @ system.b @ Q) / np.where(free, 1.0, stiffness)) @ Q.T
     return Solution(W, 0, system.residual(W), True, "shared")

@@ -1,0 +1,147 @@
+"""kinfolk fit: a table becomes a model file and a report."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from kinfolk.cli.columns import Roles, Training, training_rows
+from kinfolk.cli.console import Console, duration
+from kinfolk.cli.kinds import counted
+from kinfolk.cli.methods import find_method
+from kinfolk.cli.streamed import check_head, fit_streamed, wants_stream
+from kinfolk.cli.tables import check_writable, read_options
+from kinfolk.memory import in_words
+from kinfolk.readers import checked_path, read_file
+
+
+def roles_of(options: argparse.Namespace) -> Roles:
+    """Which column is what."""
+    return Roles(
+        options.task,
+        options.target,
+        tuple(options.drop),
+        options.groups,
+        tuple(options.categorical),
+        options.max_categories,
+        options.drop_missing,
+    )
+
+
+def run(options: argparse.Namespace, console: Console) -> None:
+    """Read, fit, save, report, and say what was found. Whatever can be wrong with the file is found first."""
+    path, roles = checked_path(options.data), roles_of(options)
+    out = options.out or path.with_suffix(".kin")
+    for target in (out, options.report):
+        check_writable(target)
+    rows = read_rows(path, roles, options, console)
+    started = perf_counter()
+    model, error = fit(rows, path, roles, options, console)
+    seconds = perf_counter() - started
+    save_model(model, out)
+    report = write_page(model, rows, options, console) if rows and options.report else None
+    record = account(model, find_method(options.method), error) | {"encoded": list(rows.categories) if rows else []}
+    record |= {"seconds": seconds, "model": str(out), "report": report}
+    tell(record, console, out)
+    console.result(record)
+
+
+def read_rows(path: Path, roles: Roles, options: argparse.Namespace, console: Console) -> Training | None:
+    """The rows in memory, or None for a table that is to be read in blocks."""
+    if not wants_stream(path, options):
+        frame = read_file(path, text=roles.text, notify=console.note, **read_options(options))
+        return training_rows(frame, roles, console.note)
+    check_head(path, options.encoding)
+    if options.report:
+        console.note("no report is written, since it needs the rows in memory: use kinfolk report on a part of them")
+    return None
+
+
+def fit(
+    rows: Training | None, path: Path, roles: Roles, options: argparse.Namespace, console: Console
+) -> tuple[Any, float | None]:
+    """The fitted model, and its cross-validated error if it has one."""
+    from kinfolk.cli.recipe import recipe_of
+
+    recipe = recipe_of(options)
+    if rows is None:
+        return fit_streamed(path, roles, recipe, console)
+    return recipe.fit(rows, console.callback)
+
+
+def save_model(model: Any, out: Path) -> None:
+    """Write the model file."""
+    from kinfolk.store import save
+
+    save(model, out)
+
+
+def write_page(model: Any, rows: Training, options: argparse.Namespace, console: Console) -> str:
+    """The report about the rows of the fit; returns its path."""
+    from kinfolk.report import write_report
+
+    title = f"{options.target} by {options.task}, {options.data.name}"
+    write_report(model, rows.X, rows.y, options.report, title=title, groups=rows.groups, callback=console.callback)
+    return str(options.report)
+
+
+def account(model: Any, method: str, error: float | None) -> dict[str, Any]:
+    """What a fit found, in words and numbers."""
+    record: dict[str, Any] = {
+        "method": method,
+        "rows": int(model.gram_.n.sum()),
+        "tasks": len(model.tasks_),
+        "inputs": [name for name in model.feature_names_in_ if name != model.task],
+        "rmse_cv": error,
+        "rmse_training": training_error(model),
+    }
+    if hasattr(model, "graph_helps_"):
+        record |= {"graph_helps": model.graph_helps_, "gain": model.gain_.mean, "gain_se": model.gain_.standard_error}
+    graph = model.structure_
+    if hasattr(graph, "communities"):
+        record |= {"edges": len(graph.edges()), "groups": graph.communities(), "outliers": graph.outliers()}
+    return record
+
+
+def training_error(model: Any) -> float:
+    """RMSE over the rows of the fit, from their statistics."""
+    from kinfolk.folds import squared_errors
+
+    errors = squared_errors(model.gram_, model.coef_, model.intercept_)
+    return float(np.sqrt(np.maximum(errors, 0.0).sum() / model.gram_.n.sum()))
+
+
+def tell(record: dict[str, Any], console: Console, out: Path) -> None:
+    """The account of a fit, line by line."""
+    console.say(
+        f"fitted {record['method']} on {record['rows']:,} rows, {record['tasks']:,} tasks, {len(record['inputs'])} "
+        f"inputs in {duration(record['seconds']) if record['seconds'] >= 1 else 'less than 1 s'}"
+    )
+    if record["rmse_cv"] is not None:
+        console.say(f"cross-validated error (RMSE, mean over tasks): {record['rmse_cv']:.4g}")
+    else:
+        console.say(f"error on the training rows (RMSE): {record['rmse_training']:.4g}")
+    if "graph_helps" in record:
+        console.say(graph_sentence(record))
+    if "groups" in record:
+        sizes = ", ".join(str(len(group)) for group in record["groups"][:12])
+        more = ", ..." if len(record["groups"]) > 12 else ""
+        console.say(
+            f"graph: {record['edges']:,} edges; {counted(len(record['groups']), 'group')} of {sizes}{more} tasks"
+        )
+    console.say(f"model:  {out} ({in_words(out.stat().st_size)})")
+    if record["report"]:
+        console.say(f"report: {record['report']}")
+
+
+def graph_sentence(record: dict[str, Any]) -> str:
+    """Whether the graph takes part in predictions."""
+    error = record["gain_se"]
+    size = f"{100 * record['gain']:.1f} %" + (f" (standard error {100 * error:.1f})" if np.isfinite(error) else "")
+    if record["graph_helps"]:
+        return f"the graph helps: it lowers the error by {size}"
+    return f"the graph is descriptive only: with it the error would change by {size}, so predictions do without"

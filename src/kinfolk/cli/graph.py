@@ -1,0 +1,37 @@
+"""kinfolk graph: the graph of a model for other programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from kinfolk.cli.console import Console
+from kinfolk.cli.tables import check_writable, load_model
+from kinfolk.graph_export import graph_text, write_graph
+from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
+
+
+def run(options: argparse.Namespace, console: Console) -> None:
+    """Write the graph to a file or to stdout."""
+    check_writable(options.out)
+    graph = graph_of(load_model(options.model), console)
+    if options.out:
+        write_graph(graph, options.out, options.format)
+        console.say(f"{len(graph.labels):,} tasks and {graph.adjacency.nnz // 2:,} edges in {options.out}")
+    elif not options.json:
+        sys.stdout.write(graph_text(graph, options.format))
+    console.result({"out": options.out} if options.out else json.loads(graph_text(graph, "json")))
+
+
+def graph_of(model: Any, console: Console) -> TaskGraph:
+    """The graph of the model, or the one that its covariance or precision draws."""
+    structure = model.structure_
+    if isinstance(structure, TaskGraph):
+        return structure
+    if isinstance(structure, (TaskCovariance, TaskPrecision)):
+        console.note(f"{type(model).__name__} has no graph of its own: edges are correlations of tasks above 0")
+        return structure.graph()
+    what = "nothing about the relations of tasks" if structure is None else f"a {type(structure).__name__}"
+    raise ValueError(f"{type(model).__name__} learns {what}, not a graph: fit gamtlcv, gamtl, ccmtl or gfl")

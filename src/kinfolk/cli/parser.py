@@ -1,0 +1,204 @@
+"""The words of the command line: every command, its options and examples. Nothing numerical is imported here."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from kinfolk._version import __version__
+
+DESCRIPTION = """\
+Finds which of your tasks are kin and lets them learn from each other: one regression per task (patient, store, sensor),
+fitted together with a sparse graph over the tasks."""
+
+PARTS = ("all", "synthetic", "wiener", "birmingham", "parkinsons")
+
+EXAMPLES = {
+    "": """\
+from a table to a report:
+  kinfolk fit data.csv --task patient --target score --out model.kin --report report.html
+  kinfolk predict model.kin new.csv --out predictions.csv
+is sharing worth it at all, and which method?
+  kinfolk compare data.csv --task patient --target score""",
+    "fit": """\
+examples:
+  kinfolk fit data.csv --task patient --target score --report report.html
+  kinfolk fit data.parquet --task store --target sales --drop date comment --groups week
+  kinfolk fit data.csv --task patient --target score --method mtrl --set ridge=0.1
+
+Text columns are one-hot encoded, true and false become 1 and 0, columns with one value are left out; each is said. A
+task column is read as integers if all its values are integers without leading zeros, otherwise as text.""",
+    "predict": """\
+examples:
+  kinfolk predict model.kin new.csv --out predictions.csv --std
+  kinfolk predict model.kin new.csv --keep day | head""",
+    "report": """\
+example:
+  kinfolk report model.kin data.csv --target score --out report.html""",
+    "graph": """\
+examples:
+  kinfolk graph model.kin --format csv | head
+  kinfolk graph model.kin --format graphml --out graph.graphml""",
+    "compare": """\
+examples:
+  kinfolk compare data.csv --task patient --target score
+  kinfolk compare data.csv --task patient --target score --methods gamtlcv independent random-slopes --groups sitting
+
+Every method is fitted on the training rows of each outer fold, tuned by folds inside them, and judged on rows it never
+saw.""",
+    "reproduce": """\
+example:
+  kinfolk reproduce synthetic --quick --out reproduction""",
+}
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    parser = argparse.ArgumentParser(
+        prog="kinfolk",
+        description=DESCRIPTION,
+        epilog=EXAMPLES[""],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"kinfolk {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="command")
+    _add_fit(_command(commands, "fit", "fit a table, write a model and a report"))
+    _add_predict(_command(commands, "predict", "predict the rows of a table with a model"))
+    _add_report(_command(commands, "report", "write a page about a model and a table"))
+    _add_graph(_command(commands, "graph", "write the graph of a model as CSV, GraphML or JSON"))
+    _add_compare(
+        _command(commands, "compare", "try all methods on a table: does sharing help, and which method to use")
+    )
+    _command(commands, "methods", "list the methods that can be fitted and compared")
+    _add_reproduce(_command(commands, "reproduce", "the paper's tables and figures, computed anew"))
+    _add_demo(_command(commands, "demo", "fit the built-in example, explain it, draw its graph, write its report"))
+    return parser
+
+
+def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
+    command: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=text[0].upper() + text[1:] + ".",
+        epilog=EXAMPLES.get(name),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    words = command.add_argument_group("what is said")
+    words.add_argument("--quiet", action="store_true", help="no notices, no progress, no account of the result")
+    words.add_argument("--json", action="store_true", help="the result as JSON on stdout")
+    words.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return command
+
+
+def _add_fit(command: argparse.ArgumentParser) -> None:
+    _add_training_table(command)
+    _add_stream(command)
+    method = command.add_argument_group("the method")
+    method.add_argument("--method", default="gamtlcv", help="see kinfolk methods (%(default)s)")
+    method.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the method; may be repeated"
+    )
+    _add_folds(method, "folds that choose the parameters not given with --set; 0: do not choose (%(default)s)")
+    out = command.add_argument_group("what is written")
+    out.add_argument("--out", type=Path, metavar="FILE", help="the model (default: the name of the table with .kin)")
+    out.add_argument("--report", type=Path, metavar="FILE", help="a page about the model, to open in a browser")
+
+
+def _add_predict(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", type=Path, help="a model written by kinfolk fit")
+    command.add_argument("data", type=Path, help="table with the columns of fit; others are ignored")
+    command.add_argument("--out", type=Path, metavar="FILE", help="predictions as CSV (default: stdout)")
+    command.add_argument("--std", action="store_true", help="add a column std: standard deviation of a new observation")
+    command.add_argument(
+        "--keep", nargs="*", metavar="COLUMN", help="columns of the table to write beside; without names: all of them"
+    )
+    command.add_argument(
+        "--unseen", choices=("error", "mean"), help="tasks that fit has not seen: an error, or the mean of all tasks"
+    )
+    command.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
+    _add_stream(command)
+    _add_reading(command)
+
+
+def _add_report(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", type=Path, help="a model written by kinfolk fit")
+    command.add_argument("data", type=Path, help="table with the columns of fit and the target")
+    command.add_argument("--target", required=True, metavar="COLUMN", help="column with the true values")
+    command.add_argument("--groups", metavar="COLUMN", help="rows of one value here belong together (sitting, day)")
+    command.add_argument("--out", type=Path, default=Path("report.html"), metavar="FILE", help="(%(default)s)")
+    command.add_argument("--title", help="title of the page")
+    command.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
+    _add_reading(command)
+
+
+def _add_graph(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", type=Path, help="a model written by kinfolk fit")
+    command.add_argument("--format", choices=("csv", "graphml", "json"), default="csv", help="(%(default)s)")
+    command.add_argument("--out", type=Path, metavar="FILE", help="(default: stdout)")
+
+
+def _add_compare(command: argparse.ArgumentParser) -> None:
+    _add_training_table(command)
+    contest = command.add_argument_group("the comparison")
+    contest.add_argument("--methods", nargs="+", metavar="NAME", help="see kinfolk methods (default: all of them)")
+    contest.add_argument(
+        "--time-limit",
+        type=float,
+        metavar="SECONDS",
+        help="for each method; one that takes longer is left out, which is said (120, and 900 for gamtlcv)",
+    )
+    _add_folds(contest, "outer folds, and folds inside each for tuning (%(default)s)")
+
+
+def _add_reproduce(command: argparse.ArgumentParser) -> None:
+    command.add_argument("which", nargs="?", default="all", choices=PARTS, help=f"{', '.join(PARTS)} (default: all)")
+    command.add_argument("--out", type=Path, default=Path("reproduction"), metavar="DIR", help="(%(default)s)")
+    command.add_argument("--quick", action="store_true", help="a small version, in minutes")
+    command.add_argument("--jobs", type=int, default=2, metavar="N", help="processes at a time (%(default)s)")
+
+
+def _add_demo(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--out", type=Path, default=Path("kinfolk-demo"), metavar="DIR", help="(%(default)s)")
+    command.add_argument("--seed", type=int, default=0, help="seed of the example data (%(default)s)")
+
+
+def _add_training_table(command: argparse.ArgumentParser) -> None:
+    command.add_argument("data", type=Path, help="table: .csv, .parquet, .arrow or .feather")
+    command.add_argument("--task", required=True, metavar="COLUMN", help="column that names the task of a row")
+    command.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
+    columns = command.add_argument_group("the columns")
+    columns.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COLUMN", help="not used")
+    columns.add_argument(
+        "--groups", metavar="COLUMN", help="rows of one value here (sitting, day) stay in one fold; no input"
+    )
+    columns.add_argument(
+        "--categorical", nargs="+", action="extend", default=[], metavar="COLUMN", help="categories, even if numbers"
+    )
+    columns.add_argument(
+        "--max-categories",
+        type=int,
+        default=50,
+        metavar="N",
+        help="of a text column before it is refused (%(default)s)",
+    )
+    columns.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
+    _add_reading(command)
+
+
+def _add_stream(command: argparse.ArgumentParser) -> None:
+    text = "read the table in blocks, as is done by itself above 200 MB"
+    command.add_argument("--stream", action="store_true", help=text)
+
+
+def _add_folds(group: Any, text: str) -> None:
+    group.add_argument("--cv", type=int, default=5, metavar="K", help=text)
+    group.add_argument("--seed", type=int, default=0, help="draws the folds (%(default)s)")
+    group.add_argument("--jobs", type=int, default=1, metavar="N", help="processes at a time (%(default)s)")
+
+
+def _add_reading(command: argparse.ArgumentParser) -> None:
+    reading = command.add_argument_group("reading CSV")
+    reading.add_argument("--delimiter", metavar="CHAR", help="separator of values (default: found in the first lines)")
+    reading.add_argument("--encoding", default="utf-8", help="(%(default)s)")
+    reading.add_argument("--decimal", choices=(".", ","), default=".", help="decimal mark (%(default)s)")

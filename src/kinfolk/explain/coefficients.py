@@ -1,0 +1,214 @@
+"""Reading edges and groups feature by feature: what tasks share, where they differ, and what is only noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from kinfolk.explain.confidence import position
+from kinfolk.explain.joint import Joint, joint_of
+from kinfolk.gram import TINY, Array
+from kinfolk.problem import independent
+
+ERROR_RATE = 0.05  # over all features of a comparison together, for "differs"
+NEAR = 2.0  # standard errors around a difference that must lie within the spread, for "shared"
+
+
+class FeatureComparison(NamedTuple):
+    """One feature of two tasks; `spread` is the difference in units of how much tasks vary in it; NaN if not at all."""
+
+    feature: Any
+    coef: float
+    neighbor_coef: float
+    difference: float
+    standard_error: float
+    spread: float
+    alone: float
+    verdict: str
+
+
+@dataclass(frozen=True, eq=False)
+class SharedFeatures:
+    """Two tasks compared feature by feature, the surest difference first; see `shared_features`."""
+
+    task: Any
+    neighbor: Any
+    weight: float
+    features: tuple[FeatureComparison, ...]
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row per feature."""
+        return [row._asdict() for row in self.features]
+
+    def having(self, verdict: str) -> list[Any]:
+        """Names of the features with a verdict: "shared", "differs" or "unclear"."""
+        return [row.feature for row in self.features if row.verdict == verdict]
+
+    def __repr__(self) -> str:
+        differs = self.having("differs")
+        shown = ", ".join(map(str, differs[:3])) + (", ..." if len(differs) > 3 else "")
+        return (
+            f"SharedFeatures({self.task!r} and {self.neighbor!r}, weight {self.weight:.3g}: "
+            f"{len(self.having('shared'))} features shared, {len(self.having('unclear'))} unclear, "
+            f"{len(differs)} differ{': ' + shown if shown else ''})"
+        )
+
+
+class FeatureMark(NamedTuple):
+    """One feature of a community against the rest; `distance` is the difference in spreads over all these tasks."""
+
+    feature: Any
+    mean: float
+    within: float
+    rest: float
+    difference: float
+    standard_error: float
+    distance: float
+
+
+@dataclass(frozen=True, eq=False)
+class GroupProfile:
+    """One community and the coefficients that mark it, the most telling first; see `group_profile`."""
+
+    community: int
+    tasks: tuple[Any, ...]
+    features: tuple[FeatureMark, ...]
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row per feature."""
+        return [{"community": self.community, **row._asdict()} for row in self.features]
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(repr, self.tasks[:3])) + (", ..." if len(self.tasks) > 3 else "")
+        marks = ", ".join(f"{row.feature} {row.difference:+.3g}" for row in self.features[:3])
+        return f"GroupProfile({self.community}: {len(self.tasks)} tasks ({names}); marked by {marks})"
+
+
+def shared_features(model: Any, task: Any, neighbor: Any) -> SharedFeatures:
+    """Which features two tasks share, and where they differ.
+
+    Compared are the coefficients behind the graph: for GAMTLCV those of its best graph candidate. Every difference
+    has the standard error that the noise gives it for the fitted graph, and is told in units of `model.relevance_`,
+    how much the coefficient varies between tasks. The verdict is
+
+        "shared"    even two standard errors more would leave the difference within one such unit; or the coefficient
+                    varies between tasks by less than the standard error, and these two are no exception
+        "differs"   not shared, too large for noise at 5 % over all features together (Bonferroni), and the fits without
+                    any graph differ the same way by two standard errors: the coupling itself may bias a difference
+        "unclear"   neither: the data cannot tell
+
+    Features are sorted by the difference over its standard error. An edge pulls its ends together, so "shared" is in
+    part what the model assumes; `alone` is the difference of the two fits without any graph, to hold against it.
+
+    Parameters
+    ----------
+    model : fitted GAMTL, GAMTLCV or RBFGAMTL
+    task, neighbor : two tasks by name; they need not be joined, and then `weight` is 0
+
+    Examples
+    --------
+    >>> from kinfolk import GAMTL
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([np.repeat([0, 1, 2, 3], 50), rng.normal(size=(200, 2))])
+    >>> y = X[:, 1] + np.where(X[:, 0] < 2, 2, -2) * X[:, 2] + 0.1 * rng.normal(size=200)
+    >>> first = shared_features(GAMTL(task=0).fit(X, y), 0, 3).features[0]
+    >>> first.feature, first.verdict
+    (1, 'differs')
+    """
+    joint = joint_of(model, "shared_features")
+    i, j = (_seen(model, joint, name) for name in (task, neighbor))
+    if i == j:
+        raise ValueError(f"shared_features compares two tasks, got {task!r} twice")
+    c = np.zeros(joint.gram.n_tasks)
+    c[i], c[j] = 1.0, -1.0
+    difference, error = joint.contrast(c)
+    alone, alone_error = _alone(joint, i, j)
+    unit = np.asarray(model.relevance_)
+    confirmed = np.sign(difference) * alone > NEAR * alone_error
+    verdict = _verdicts(difference, error, unit, confirmed)
+    order = np.argsort(-np.abs(difference) / np.maximum(error, TINY), kind="stable")
+    names = feature_names(joint)
+    rows = tuple(
+        FeatureComparison(
+            feature=names[k],
+            coef=float(joint.coef[i, k]),
+            neighbor_coef=float(joint.coef[j, k]),
+            difference=float(difference[k]),
+            standard_error=float(error[k]),
+            spread=float(difference[k] / unit[k]) if unit[k] > 0 else np.nan,
+            alone=float(alone[k]),
+            verdict=verdict[k],
+        )
+        for k in order
+    )
+    return SharedFeatures(task, neighbor, float(joint.graph.adjacency[i, j]), rows)
+
+
+def group_profile(model: Any) -> list[GroupProfile]:
+    """Which coefficients mark each community against all other tasks; outliers are left out on both sides.
+
+    Per feature: the mean over the community, the standard deviation within it, the mean over the rest, their
+    difference with its standard error from the noise, and that difference in standard deviations over all tasks that
+    are not outliers. Features are sorted by the last. With a single community there is nothing to hold it against:
+    `rest` and what follows are NaN, and the features are sorted by their mean.
+
+    Parameters
+    ----------
+    model : fitted GAMTL, GAMTLCV or RBFGAMTL
+    """
+    joint = joint_of(model, "group_profile")
+    group = joint.graph.groups()
+    spread = np.maximum(joint.coef[group >= 0].std(axis=0), TINY)
+    return [_profile(joint, group, g, spread) for g in range(group.max() + 1)]
+
+
+def _profile(joint: Joint, group: Array, g: int, spread: Array) -> GroupProfile:
+    inside, rest = group == g, (group >= 0) & (group != g)
+    mean, within = joint.coef[inside].mean(axis=0), joint.coef[inside].std(axis=0)
+    difference = error = np.full(len(mean), np.nan)
+    if rest.any():
+        difference, error = joint.contrast(inside / inside.sum() - rest / rest.sum())
+    distance = difference / spread
+    order = np.argsort(-np.abs(distance if rest.any() else mean), kind="stable")
+    names, columns = feature_names(joint), (mean, within, mean - difference, difference, error, distance)
+    marks = tuple(FeatureMark(names[k], *(float(column[k]) for column in columns)) for k in order)
+    return GroupProfile(g, tuple(joint.gram.labels[inside].tolist()), marks)
+
+
+def _verdicts(difference: Array, error: Array, unit: Array, confirmed: NDArray[np.bool_]) -> list[str]:
+    beyond_noise = np.abs(difference) > stats.norm.isf(ERROR_RATE / (2 * len(difference))) * error
+    near = np.abs(difference) + NEAR * error < unit
+    shared = near | ((unit < error) & ~beyond_noise)
+    return np.where(shared, "shared", np.where(beyond_noise & confirmed, "differs", "unclear")).tolist()
+
+
+def _alone(joint: Joint, i: int, j: int) -> tuple[Array, Array]:
+    """Difference of two tasks' own ridges, the start of the alternation, and its standard errors."""
+    equations, pair = joint.problem.equations, [i, j]
+    V = independent(equations, joint.problem.ridge)
+    W = equations.coefficients(V)[0][pair] / joint.scale
+    # V is linear in b: with the matrix in place of b, `independent` gives its inverse column by column.
+    units = (replace(equations, b=np.tile(e, (len(V), 1))) for e in np.eye(V.shape[1]))
+    inverse = np.stack([independent(unit, joint.problem.ridge)[pair] for unit in units], axis=2)
+    C = np.einsum("p,pai,pij,pbj->ab", joint.noise[pair], inverse, equations.G[pair], inverse)
+    C = C if equations.basis is None else equations.basis @ C @ equations.basis.T
+    d = len(joint.scale)
+    return W[0] - W[1], np.sqrt(np.maximum(np.diagonal(C)[:d], 0.0)) / joint.scale
+
+
+def feature_names(joint: Joint) -> list[Any]:
+    """Names of the features, or their positions."""
+    return list(joint.gram.feature_names or range(joint.gram.n_features))
+
+
+def _seen(model: Any, joint: Joint, name: Any) -> int:
+    """Position of a task among those with rows."""
+    position(model.tasks_, name)
+    found = np.flatnonzero(joint.gram.labels == name)
+    if not len(found):
+        raise ValueError(f"task {name!r} had no target in fit: it has no coefficients of its own to compare")
+    return int(found[0])

@@ -1,0 +1,203 @@
+"""Statistics drawn anew without rows: fresh noise, reweighted blocks of rows, and tasks that are not kin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kinfolk.explain.joint import Joint, own_residuals, spectrum
+from kinfolk.folds import common_rows
+from kinfolk.gamtl import METRICS
+from kinfolk.gram import TINY, Array, GramStats
+from kinfolk.random_effects import RandomEffects, fit_random_effects
+from kinfolk.tasks import Rows
+
+BLOCKS = 50  # of rows per task; a task with fewer rows has one row in each
+BLOCK_NUMBERS = 5e7  # floating-point numbers that all blocks together may take
+
+
+@dataclass(frozen=True, eq=False)
+class FreshNoise:
+    """Statistics of y + e with e ~ N(0, noise_t I): exactly their distribution, without the rows.
+
+    e meets the statistics through X'e ~ N(0, noise G), its mean, and its part outside the span of X. The centre is the
+    observed b, not G w at the fitted w: data drawn from the fitted model would already contain the edges in question.
+    """
+
+    gram: GramStats
+    noise: Array
+    values: Array
+    vectors: Array
+    residual: Array
+    dof: Array
+
+    @classmethod
+    def of(cls, gram: GramStats, noise: Array) -> FreshNoise:
+        """Factors of every G_t, once."""
+        return cls(gram, noise, *spectrum(gram.G), *own_residuals(gram))
+
+    def draw(self, rng: np.random.Generator) -> GramStats:
+        """One new set of statistics."""
+        along = np.matmul(self.gram.b[:, None, :], self.vectors)[:, 0, :]
+        outside = np.sqrt(self.residual) + np.sqrt(self.noise) * rng.normal(size=len(self.noise))
+        rest = np.where(self.dof > 0, outside**2 + self.noise * _chi2(rng, self.dof - 1), self.residual)
+        return self._drawn(rng, along, self.gram.y_mean, rest)
+
+    def draw_around(self, rng: np.random.Generator, W: Array, level: Array) -> GramStats:
+        """Statistics of tasks with the same inputs and noise, but with the coefficients W and intercepts `level`."""
+        along = np.matmul(W[:, None, :], self.vectors)[:, 0, :] * self.values
+        mean = level + np.einsum("td,td->t", self.gram.x_mean, W)
+        return self._drawn(rng, along, mean, self.noise * _chi2(rng, self.dof))
+
+    def _drawn(self, rng: np.random.Generator, along: Array, mean: Array, rest: Array) -> GramStats:
+        """Add noise to b in the eigenvectors of G, and to the means; put y'y together from its parts."""
+        sd = np.sqrt(self.noise)
+        along = along + sd[:, None] * np.sqrt(self.values) * rng.normal(size=along.shape)
+        fitted = np.divide(along**2, self.values, out=np.zeros_like(along), where=self.values > 0).sum(axis=1)
+        mean = mean + sd / np.sqrt(np.maximum(self.gram.n, TINY)) * rng.normal(size=len(sd))
+        b = np.matmul(self.vectors, along[:, :, None])[:, :, 0]
+        return replace(self.gram, b=b, y_mean=mean, yy=fitted + rest)
+
+
+def _chi2(rng: np.random.Generator, dof: Array) -> Array:
+    return np.where(dof > 0, rng.chisquare(np.maximum(dof, TINY)), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Rows in blocks, as statistics: a weighting of the blocks is a sum over them, and needs no row.
+
+    Attributes
+    ----------
+    parts : statistics of every block, about its own means
+    task : task of every block (B,)
+    unit : what is drawn of every block (B,): blocks of one unit get one weight
+    home : task of every unit, within which weights add up; or zeros for units that run across tasks
+    total : statistics of all rows
+    """
+
+    parts: GramStats
+    task: NDArray[np.intp]
+    unit: NDArray[np.intp]
+    home: NDArray[np.intp]
+    total: GramStats
+
+    @classmethod
+    def of_rows(cls, rows: Rows, X: Array, total: GramStats, groups: Any, rng: np.random.Generator) -> Blocks:
+        """Cut rows into blocks: whole `groups`, or at most fifty random blocks per task."""
+        X, y, codes, groups = _observed(rows, X, total, groups)
+        unit, home = _units(codes, groups, total, rng)
+        pair, block = np.unique(unit * total.n_tasks + codes, return_inverse=True)
+        parts = GramStats.from_codes(X, y, block.reshape(-1), np.arange(len(pair)))
+        return cls(parts, pair % total.n_tasks, pair // total.n_tasks, home, total)
+
+    def draw(self, rng: np.random.Generator) -> GramStats:
+        """Bayesian bootstrap: exponential weights, scaled to mean one within every task.
+
+        To first order the same as drawing with replacement, but no task loses rows, or the rank of its inputs.
+        """
+        weight = rng.exponential(size=len(self.home))
+        mean = np.bincount(self.home, weight) / np.maximum(np.bincount(self.home), 1)
+        return self.weighted((weight / mean[self.home])[self.unit])
+
+    def weighted(self, weight: Array) -> GramStats:
+        """Statistics of all rows with one weight per block (B,)."""
+        T, d, parts = self.total.n_tasks, self.total.n_features, self.parts
+        sum_up = sparse.csr_array((weight, (self.task, np.arange(len(weight)))), shape=(T, len(weight)))
+        # About the means of all rows, which the weighted ones are near: nothing cancels.
+        dx, dy = parts.x_mean - self.total.x_mean[self.task], parts.y_mean - self.total.y_mean[self.task]
+        n = sum_up @ parts.n
+        safe = np.maximum(n, TINY)
+        mx, my = (sum_up @ (parts.n[:, None] * dx)) / safe[:, None], (sum_up @ (parts.n * dy)) / safe
+        squares = parts.G + (parts.n[:, None] * dx)[:, :, None] * dx[:, None, :]
+        G = (sum_up @ squares.reshape(len(weight), d * d)).reshape(T, d, d)
+        b = sum_up @ (parts.b + (parts.n * dy)[:, None] * dx)
+        return replace(
+            self.total,
+            n=n,
+            x_mean=self.total.x_mean + mx,
+            y_mean=self.total.y_mean + my,
+            G=G - (n[:, None] * mx)[:, :, None] * mx[:, None, :],
+            b=b - (n * my)[:, None] * mx,
+            yy=np.maximum(sum_up @ (parts.yy + parts.n * dy**2) - n * my**2, 0.0),
+        )
+
+
+def _observed(
+    rows: Rows, X: Array, total: GramStats, groups: Any
+) -> tuple[Array, Array, NDArray[np.intp], NDArray[np.intp] | None]:
+    """Rows of a long table; wide targets become one, whose groups are the rows. Shared inputs make groups too."""
+    if groups is not None:
+        groups = np.asarray(groups)
+        if groups.shape != (len(X),):
+            raise ValueError(f"groups has shape {groups.shape}, expected ({len(X)},): one label per row")
+        groups = np.unique(groups, return_inverse=True)[1].reshape(-1)
+    if rows.codes is None:
+        i, t = np.nonzero(~np.isnan(rows.y))
+        return X[i], rows.y[i, t], t, (np.arange(len(X)) if groups is None else groups)[i]
+    seen = ~np.isnan(rows.y)
+    if groups is None and total.is_shared():
+        groups = common_rows(X, rows.codes)
+    return X[seen], rows.y[seen], rows.codes[seen], None if groups is None else groups[seen]
+
+
+def _units(
+    codes: NDArray[np.intp], groups: NDArray[np.intp] | None, total: GramStats, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The unit of every row, and the home of every unit: its task, or 0 for all where groups run across tasks."""
+    T, d = total.n_tasks, total.n_features
+    if groups is None:
+        most = int(np.clip(BLOCK_NUMBERS / (T * (d + 2) ** 2), 2, BLOCKS))
+        order = np.lexsort((rng.random(len(codes)), codes))
+        count = np.bincount(codes, minlength=T)
+        place = np.empty(len(codes), np.intp)
+        place[order] = np.arange(len(codes)) - np.repeat(np.cumsum(count) - count, count)
+        groups = codes * most + place % most
+    _, unit = np.unique(groups, return_inverse=True)
+    unit = unit.reshape(-1)
+    low = np.full(unit.max() + 1, T)
+    high = np.full(unit.max() + 1, -1)
+    np.minimum.at(low, unit, codes)
+    np.maximum.at(high, unit, codes)
+    if (low != high).any():
+        return unit, np.zeros(len(low), np.intp)
+    return unit, low
+
+
+@dataclass(frozen=True, eq=False)
+class Unrelated:
+    """Tasks that are not kin: the same inputs and noise, coefficients drawn independently around a common mean.
+
+    The mean and the spread of every coefficient are those of a mixed model of the tasks that are not outliers: how the
+    tasks would look if nothing but their common mean related them. They carry the noise twice, as a resample of
+    observed tasks does: once observed, once drawn.
+    """
+
+    fresh: FreshNoise
+    effects: RandomEffects
+    root: Array
+    has_intercept: bool
+
+    @classmethod
+    def of(cls, joint: Joint, kin: NDArray[np.bool_]) -> Unrelated:
+        """Fit the population to the tasks in `kin`."""
+        effects = fit_random_effects(
+            joint.gram.select(kin),
+            covariance=METRICS[joint.estimator.metric] or "diagonal",
+            intercept="free" if joint.estimator.intercept == "free" else "random",
+            tol=1e-2,
+        )
+        value, vector = np.linalg.eigh(effects.covariance)
+        root = np.sqrt(np.maximum(value, 0.0)) * vector
+        return cls(FreshNoise.of(joint.gram, 2 * joint.noise), effects, root, joint.estimator.intercept is not None)
+
+    def draw(self, rng: np.random.Generator) -> GramStats:
+        """Statistics of one such set of tasks."""
+        T, d = self.fresh.gram.b.shape
+        W = self.effects.mean + rng.normal(size=(T, d)) @ self.root.T
+        level = rng.choice(self.effects.intercept, size=T) if self.has_intercept else np.zeros(T)
+        return self.fresh.draw_around(rng, W, level)

@@ -1,0 +1,195 @@
+"""Arrow tables as blocks of rows: coded tasks and float columns, checked; the text of every error names the place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.gram import Array
+from kinfolk.large.columns import Columns
+from kinfolk.tasks import _labels as task_labels
+
+Transform = Callable[[Any], Any]  # a data frame of the feature columns to the features
+
+
+def arrow() -> Any:
+    """The pyarrow module, with its readers."""
+    try:
+        import pyarrow as pa
+        import pyarrow.csv
+        import pyarrow.ipc
+        import pyarrow.parquet
+    except ImportError:
+        raise ImportError("large tables are read with pyarrow: pip install 'kinfolk[large]'") from None
+    return pa
+
+
+class Place(NamedTuple):
+    """Where a block of rows comes from, for messages."""
+
+    source: str
+    first_row: int = 0
+
+    def row(self, position: int) -> str:
+        """A row as people count them."""
+        return f"row {self.first_row + position + 1:,} of {self.source}"
+
+
+class Coded(NamedTuple):
+    """A column of labels: `labels` are sorted and distinct, and all of them occur in `labels[codes]`."""
+
+    codes: NDArray[Any]
+    labels: NDArray[Any]
+
+    def column(self) -> Any:
+        """As an Arrow column."""
+        pa = arrow()
+        return pa.chunked_array([pa.DictionaryArray.from_arrays(pa.array(self.codes), pa.array(self.labels))])
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Rows of a table: task labels are coded, features and target wait as Arrow columns."""
+
+    table: Any
+    columns: Columns
+    task: Coded
+    groups: Coded | None
+    place: Place
+    transform: Transform | None = None
+
+    def arrays(self) -> list[Array]:
+        """Features and target as float64, NaN where nothing stands."""
+        target = floats(self.table[self.columns.target])
+        if self.transform is None:
+            return [*(floats(self.table[name]) for name in self.columns.features), target]
+        X = self.transform(self.table.select(list(self.columns.features)).to_pandas())
+        X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+        return [*np.ascontiguousarray(X.T), target]
+
+    def raise_not_finite(self, arrays: list[Array]) -> NoReturn:
+        """An error that names the first column with missing or infinite values."""
+        for position, values in enumerate(arrays):
+            bad = np.flatnonzero(~np.isfinite(values))
+            if not len(bad):
+                continue
+            last = position == len(arrays) - 1
+            if self.transform is not None and not last:
+                raise ValueError(
+                    f"the `features` transformer returned NaN or infinite values for {self.place.row(bad[0])}: impute "
+                    "them before or inside it"
+                )
+            name = self.columns.target if last else self.columns.features[position]
+            kind = "missing" if np.isnan(values[bad[0]]) else "infinite"
+            more = f", and {len(bad) - 1:,} more near it" if len(bad) > 1 else ""
+            raise ValueError(
+                f"column {name!r} has a {kind} value in {self.place.row(bad[0])}{more}. Drop or fill such rows first, "
+                "e.g. polars.scan_parquet(path).drop_nulls().drop_nans().sink_parquet(new_path)"
+                + ("." if last else f", or leave the column out with drop={[name]!r}.")
+            )
+        raise ValueError(f"{self.place.source}: values are so large that their sums overflow. Rescale the columns.")
+
+
+def read_block(table: Any, columns: Columns, place: Place, transform: Transform | None = None) -> Block:
+    """Code the tasks of an Arrow table; the types of its columns have been checked."""
+    groups = None if columns.groups is None else coded(table[columns.groups], columns.groups, place)
+    return Block(table, columns, coded(table[columns.task], columns.task, place), groups, place, transform)
+
+
+def table_of_frame(frame: Any, place: Place) -> Any:
+    """A pandas data frame as an Arrow table."""
+    pa = arrow()
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ValueError(f"{place.source} cannot be read: {error}") from None
+
+
+@contextmanager
+def table_writer(path: Path) -> Iterator[Callable[[Any], None]]:
+    """A function that appends tables to a .csv or .parquet file."""
+    pa = arrow()
+    makers = {".csv": pa.csv.CSVWriter, ".parquet": pa.parquet.ParquetWriter, ".pq": pa.parquet.ParquetWriter}
+    make = makers.get(path.suffix.lower())
+    if make is None:
+        raise ValueError(f"cannot write {path.suffix or 'a file without ending'}: choose .csv or .parquet")
+    with ExitStack() as stack:
+        writers: list[Any] = []
+
+        def write(table: Any) -> None:
+            table = _plain(table)
+            if not writers:
+                writers.append(stack.enter_context(make(path, table.schema)))
+            writers[0].write_table(table.cast(writers[0].schema) if hasattr(writers[0], "schema") else table)
+
+        yield write
+
+
+def _plain(table: Any) -> Any:
+    """Dictionaries as their values, which every file can hold."""
+    pa = arrow()
+    for position, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(position, field.name, table.column(position).cast(field.type.value_type))
+    return table
+
+
+def coded(column: Any, name: str, place: Place) -> Coded:
+    """Codes and distinct labels of a column; no label may be missing."""
+    column = column if hasattr(column.type, "value_type") else column.dictionary_encode()
+    column = column.unify_dictionaries().combine_chunks()
+    if hasattr(column, "chunks"):  # older pyarrow keeps one chunk
+        column = column.chunk(0)
+    values = column.dictionary.to_numpy(zero_copy_only=False)
+    missing = np.array([v is None or v != v for v in values], bool) if values.dtype.kind in "Of" else None
+    if column.null_count or (missing is not None and missing.any()):
+        indices = column.indices.fill_null(len(values)).to_numpy()
+        gone = np.append(np.zeros(len(values), bool) if missing is None else missing, True)[indices]
+        if gone.any():
+            raise ValueError(
+                f"column {name!r} has no label in {place.row(int(np.argmax(gone)))}: fill it in or drop the row"
+            )
+    indices = column.indices.to_numpy()
+    used = np.flatnonzero(np.bincount(indices, minlength=len(values)))
+    try:
+        labels, position = np.unique(task_labels(values[used], name), return_inverse=True)
+    except ValueError as error:
+        raise ValueError(f"{place.source}: {error}".replace("task column", "column")) from None
+    code = np.zeros(len(values), np.int32)
+    code[used] = position
+    return Coded(code[indices], labels)
+
+
+def floats(column: Any) -> Array:
+    """A numeric Arrow column as float64, without a copy where it is one already."""
+    pa = arrow()
+    if column.num_chunks != 1:
+        column = column.combine_chunks()
+    array = column.chunk(0) if hasattr(column, "chunks") else column
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.type != pa.float64():
+        array = array.cast(pa.float64(), safe=False)
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def check_numeric(schema: Any, columns: Columns, source: str, *, transformed: bool) -> None:
+    """Features (unless a transformer takes them as they are) and target must be numbers."""
+    types = arrow().types
+    for name in columns.target, *(() if transformed else columns.features):
+        kind = schema.field(name).type
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_decimal(kind):
+            continue
+        if types.is_null(kind):
+            raise ValueError(f"column {name!r} of {source} is empty. Leave it out with drop={[name]!r}.")
+        what = "holds dates" if types.is_temporal(kind) else f"is not numeric but {kind}"
+        out = "" if name == columns.target else f", leave it out with drop={[name]!r}, or name it as the task column"
+        hint = "days since a start, hour of day" if types.is_temporal(kind) else "e.g. one column of 0 and 1 per value"
+        raise ValueError(f"column {name!r} of {source} {what}. Write it as numbers ({hint}){out}.")

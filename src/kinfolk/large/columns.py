@@ -1,0 +1,81 @@
+"""What each column of a large table is: the task, the target, a feature, a group, or none of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of the columns that are used; `features` in the order of the statistics."""
+
+    task: str
+    target: str
+    features: tuple[str, ...]
+    groups: str | None = None
+
+    def used(self) -> list[str]:
+        """All of them, each once."""
+        return list(dict.fromkeys([self.task, *self.features, self.target, *([self.groups] if self.groups else [])]))
+
+    def labels(self) -> list[str]:
+        """Those that are labels and no features."""
+        return [self.task, *([self.groups] if self.groups and self.groups not in self.features else [])]
+
+
+def choose_columns(
+    names: Sequence[str],
+    source: str,
+    *,
+    task: Any,
+    target: Any,
+    drop: str | Iterable[str] = (),
+    columns: Iterable[str] | None = None,
+    groups: str | None = None,
+) -> Columns:
+    """The columns of a table with these `names`; features are `columns`, or all that nothing else speaks for.
+
+    Examples
+    --------
+    >>> choose_columns(["shop", "day", "x", "price"], "sales.csv", task="shop", target="price", drop="day").features
+    ('x',)
+    """
+    dropped = [drop] if isinstance(drop, str) else list(drop)
+    chosen = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
+    given = {"task": task, "target": target} | ({} if groups is None else {"groups": groups})
+    for role, name in given.items():
+        if not isinstance(name, str):
+            raise ValueError(f"{role}={name!r}: give the {role} column of {source} by name, {listed(names)}")
+    for role, wanted in [*((r, [n]) for r, n in given.items()), ("drop", dropped), ("columns", chosen or [])]:
+        for name in wanted:
+            check_name(name, names, source, role)
+    if task == target:
+        raise ValueError(f"column {task!r} cannot be both the task and the target")
+    taken = [name for name in chosen or [] if name in (task, target)]
+    if taken:
+        raise ValueError(f"columns has {taken[0]!r}, which is the task or the target: leave it out")
+    rest = [name for name in names if name not in (*given.values(), *dropped)]
+    features = tuple(dict.fromkeys(rest if chosen is None else chosen))
+    if not features:
+        raise ValueError(
+            f"{source} has no feature left besides {', '.join(map(repr, given.values()))}: {listed(names)}"
+        )
+    return Columns(task, target, features, groups)
+
+
+def check_name(name: str, names: Sequence[str], source: str, role: str) -> None:
+    """An error that suggests the nearest name if there is no such column."""
+    if name in names:
+        return
+    from kinfolk.readers import nearest
+
+    near = nearest(str(name), names)
+    guess = f" Did you mean {near!r}?" if near else ""
+    raise ValueError(f"{source} has no column {name!r} ({role}).{guess} Its columns are {listed(names)}.")
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names."""
+    return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")

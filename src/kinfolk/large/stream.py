@@ -1,0 +1,160 @@
+"""Statistics of files larger than memory in one pass: a few blocks of rows are in memory at any time."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from joblib import effective_n_jobs
+
+from kinfolk.folds import Folds
+from kinfolk.gram import Array, GramStats
+from kinfolk.large.arrow import Block, Transform, check_numeric, read_block
+from kinfolk.large.columns import Columns, choose_columns
+from kinfolk.large.dealing import Dealer, check_folds, folds_of_parts
+from kinfolk.large.formats import Request
+from kinfolk.large.sources import Piece, Source, open_source
+from kinfolk.large.sums import Sums, in_order
+from kinfolk.progress import Callback, report
+
+BLOCK_BYTES = 2**26  # of values in a block of rows: larger ones fall out of the cache, smaller ones cost more merges
+
+
+def gram_of_file(
+    path: str | os.PathLike[str],
+    *,
+    task: str,
+    target: str,
+    drop: str | Iterable[str] = (),
+    columns: Iterable[str] | None = None,
+    batch_rows: int | None = None,
+    n_jobs: int | None = 2,
+    callback: Callback | None = None,
+) -> GramStats:
+    """Statistics of a file, or of a folder of files, that need not fit into memory.
+
+    One pass in blocks of rows. Memory is that of the result, 8 T (d + 1)^2 bytes, and of a few blocks. The result does
+    not depend on `n_jobs`, and on `batch_rows` only by rounding.
+
+    Parameters
+    ----------
+    path : Parquet, Arrow IPC (Feather) or CSV; or a folder of files of one of these formats, whose sub-folders may be
+        named after values, like `shop=12`
+    task, target : names of columns
+    drop : columns to leave out
+    columns : the features, in this order; by default all columns but task, target and `drop`
+    batch_rows : about how many rows are held at a time; by default as many as make 64 MB
+    n_jobs : threads; -1 for all cores
+    callback : called with a `Progress` in bytes after every block
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "sales.csv"
+    ...     _ = file.write_text("shop,ads,sales\\na,1,1\\na,3,5\\nb,5,7\\n")
+    ...     gram = gram_of_file(file, task="shop", target="sales")
+    >>> gram.labels, gram.n, gram.G.ravel(), gram.feature_names
+    (array(['a', 'b'], dtype='<U1'), array([2., 1.]), array([2., 0.]), ('ads',))
+    """
+    source = open_source(path)
+    used = choose_columns(source.names(), str(source.root), task=task, target=target, drop=drop, columns=columns)
+    return sum_file(source, used, batch_rows=batch_rows, n_jobs=n_jobs, callback=callback).parts()[0]
+
+
+def folds_of_file(
+    path: str | os.PathLike[str],
+    *,
+    task: str,
+    target: str,
+    drop: str | Iterable[str] = (),
+    columns: Iterable[str] | None = None,
+    cv: int = 5,
+    groups: str | None = None,
+    random_state: Any = 0,
+    batch_rows: int | None = None,
+    n_jobs: int | None = 2,
+    callback: Callback | None = None,
+) -> Folds:
+    """Statistics of folds of a file, for `GAMTLCV(...).fit_folds`; folds are drawn in the same single pass.
+
+    The rows of every task are dealt to the folds in turn, shuffled within blocks. Memory is that of the result,
+    8 (cv + 1) T (d + 1)^2 bytes, and of a few blocks.
+
+    Parameters
+    ----------
+    path, task, target, drop, columns, n_jobs, callback : see `gram_of_file`
+    cv : number of folds
+    groups : a column (day, sitting) whose rows of equal value stay in one fold; no feature unless in `columns`
+    random_state : draws the folds; they also depend on `batch_rows`
+    batch_rows : about how many rows are held at a time; by default as many as make 128 MB
+    """
+    source = open_source(path)
+    used = choose_columns(
+        source.names(), str(source.root), task=task, target=target, drop=drop, columns=columns, groups=groups
+    )
+    dealer = Dealer(check_folds(cv), random_state, groups=groups)
+    sums = sum_file(source, used, dealer=dealer, batch_rows=batch_rows, n_jobs=n_jobs, callback=callback)
+    return folds_of_parts(sums.parts(), groups=groups)
+
+
+def sum_file(
+    source: Source,
+    columns: Columns,
+    *,
+    dealer: Dealer | None = None,
+    transform: Transform | None = None,
+    names: tuple[str, ...] | None = None,
+    batch_rows: int | None = None,
+    n_jobs: int | None = 2,
+    callback: Callback | None = None,
+) -> Sums:
+    """One pass over all files; with a `transform` of the features, to features called `names`."""
+    threads, size = effective_n_jobs(n_jobs), source.size
+    sums = Sums(
+        columns, columns.features if transform is None else names, dealer=dealer, text=source.text, threads=threads
+    )
+    raw = [] if transform is None else list(columns.features)
+    rows = checked_rows(batch_rows, len(columns.features), sums.k)
+    request = Request(columns.used(), columns.labels(), raw, rows, threads > 1)
+    for file in source.files:
+        _check_file(source, file, columns, transformed=transform is not None)
+    done: deque[int] = deque()
+
+    def read(piece: Piece) -> tuple[Block, list[Array]]:
+        block = read_block(piece.table, columns, piece.place, transform)
+        return block, block.arrays()
+
+    def pieces() -> Iterator[Piece]:
+        for piece in source.pieces(request):
+            done.append(piece.done)
+            yield piece
+
+    for _ in sums.add_all(in_order(read, pieces(), threads)):
+        report(callback, "reading", done.popleft(), size)
+    if dealer is not None:
+        dealer.check()
+    return sums
+
+
+def _check_file(source: Source, file: Path, columns: Columns, *, transformed: bool) -> None:
+    """Every file needs the columns of the first, and numbers in them; the text of a CSV shows when it is read."""
+    schema = source.schema(file)
+    for name in columns.used():
+        if name not in schema.names:
+            raise ValueError(f"{file} has no column {name!r}, but {source.files[0]} has")
+    if not source.text:
+        check_numeric(schema, columns, str(file), transformed=transformed)
+
+
+def checked_rows(batch_rows: int | None, n_features: int, k: int = 1) -> int:
+    """Rows to hold at a time: as given, or as many as make a block of the usual size."""
+    if batch_rows is None:
+        return max(1000, BLOCK_BYTES * min(k, 2) // (8 * (n_features + 2)))
+    if isinstance(batch_rows, bool) or int(batch_rows) != batch_rows or batch_rows < 1:
+        raise ValueError(f"batch_rows={batch_rows!r} must be a whole number, at least 1")
+    return int(batch_rows)

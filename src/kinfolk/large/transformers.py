@@ -1,0 +1,102 @@
+"""The `features` of a model for rows that stream by: what can be fitted from statistics, and what must come fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+
+from kinfolk.base import MultiTaskRegressor
+from kinfolk.folds import Folds
+from kinfolk.gram import Array, GramStats
+from kinfolk.large.arrow import Transform
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturePlan:
+    """How to get from columns to features.
+
+    Attributes
+    ----------
+    transform : for blocks of rows, or None to take the columns
+    names : of what it returns, or None
+    fitted : the transformer for `predict`, or None
+    scaler : a StandardScaler to be fitted from the statistics of the columns, or None
+    """
+
+    transform: Transform | None = None
+    names: tuple[str, ...] | None = None
+    fitted: Any = None
+    scaler: StandardScaler | None = None
+
+
+def plan_features(model: MultiTaskRegressor, columns: tuple[str, ...]) -> FeaturePlan:
+    """What to do with the `features` of a model, or an error that says what can be done."""
+    if type(model).fit is not MultiTaskRegressor.fit:
+        raise ValueError(
+            f"{type(model).__name__} goes over its rows many times, so it cannot be fitted out of memory. Place the "
+            "basis functions on a sample: GAMTLCV(features=FrozenEstimator(RBFFeatures().fit(sample)))"
+        )
+    features = model.features
+    if features is None:
+        return FeaturePlan()
+    if type(features) is StandardScaler:
+        return FeaturePlan(scaler=clone(features))
+    if isinstance(features, FrozenEstimator) or not get_tags(features).requires_fit:
+        fitted = clone(features)
+        return FeaturePlan(fitted.transform, _names_out(fitted, columns), fitted)
+    raise ValueError(
+        f"features={features!r} has to be fitted on rows, and these stream by only once. Fit it on a sample and freeze "
+        "it: features=sklearn.frozen.FrozenEstimator(transformer.fit(sample)). StandardScaler() works as it is."
+    )
+
+
+def standardised(
+    gram: GramStats, folds: Folds | None, scaler: StandardScaler
+) -> tuple[GramStats, Folds | None, StandardScaler]:
+    """The statistics of standardised columns, and the scaler as if it had seen all rows.
+
+    Examples
+    --------
+    >>> gram = GramStats.from_rows([[1.0], [3.0], [5.0], [7.0]], [0.0, 0.0, 0.0, 0.0], ["a", "a", "b", "b"])
+    >>> gram, _, scaler = standardised(gram, None, StandardScaler())
+    >>> scaler.mean_, scaler.var_, float(gram.x_mean.sum()), gram.G.sum().round(12)
+    (array([4.]), array([5.]), 0.0, np.float64(0.8))
+    """
+    n = gram.n.sum()
+    mean = gram.n @ gram.x_mean / n
+    within = np.einsum("tjj->j", gram.G)
+    variance = (within + gram.n @ np.square(gram.x_mean - mean)) / n
+    # The scaler's own rule for columns that vary by rounding only.
+    epsilon = np.finfo(np.float64).eps
+    constant = variance <= n * epsilon * variance + np.square(n * mean * epsilon)
+    scale = np.where(constant, 1.0, np.sqrt(variance))
+    _set_fitted(scaler, gram, mean, variance, scale)
+    shift = mean if scaler.with_mean else np.zeros_like(mean)
+    scale = scale if scaler.with_std else np.ones_like(scale)
+
+    def moved(part: GramStats) -> GramStats:
+        return replace(part, x_mean=np.where(part.n[:, None] > 0, part.x_mean - shift, 0.0)).rescaled(scale)
+
+    parts = None if folds is None else Folds(moved(folds.total), tuple(moved(part) for part in folds.held_out))
+    return (moved(gram) if parts is None else parts.total), parts, scaler
+
+
+def _set_fitted(scaler: StandardScaler, gram: GramStats, mean: Array, variance: Array, scale: Array) -> None:
+    scaler.n_samples_seen_ = int(gram.n.sum())
+    scaler.n_features_in_ = gram.n_features
+    scaler.feature_names_in_ = np.asarray(gram.feature_names, dtype=object)
+    scaler.mean_ = mean if scaler.with_mean or scaler.with_std else None
+    scaler.var_, scaler.scale_ = (variance, scale) if scaler.with_std else (None, None)
+
+
+def _names_out(transformer: Any, columns: tuple[str, ...]) -> tuple[str, ...] | None:
+    try:
+        return tuple(transformer.get_feature_names_out(np.asarray(columns, dtype=object)))
+    except (AttributeError, ValueError, TypeError):
+        return None

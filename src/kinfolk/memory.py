@@ -1,0 +1,74 @@
+"""Work that will not fit into memory is refused before it is tried, with the number."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+SMALL = 64 * 2**20  # bytes that are not worth a look
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def check_memory(needed: float, what: str, remedy: str) -> None:
+    """Raise a MemoryError if `what` takes more bytes than there are; nothing happens where that is not known.
+
+    Examples
+    --------
+    >>> check_memory(8 * 1e15, "statistics of 1000000 tasks", "Use fewer features.")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    MemoryError: statistics of 1000000 tasks need about 8.0 PB of memory, but ... is free. Use fewer features.
+    """
+    if needed <= SMALL:
+        return
+    free = available_memory()
+    if free is not None and needed > free:
+        raise MemoryError(f"{what} need about {in_words(needed)} of memory, but {in_words(free)} is free. {remedy}")
+
+
+def available_memory() -> int | None:
+    """Bytes that can still be taken without swapping: of the machine and of the container; None if not known."""
+    known = [size for size in (_of_machine(), _of_container()) if size is not None]
+    return max(min(known), 0) if known else None
+
+
+def in_words(size: float) -> str:
+    """A number of bytes with its unit.
+
+    >>> in_words(12_300_000_000)
+    '12.3 GB'
+    """
+    for unit in ("bytes", "kB", "MB", "GB", "TB"):
+        if size < 1000:
+            return f"{size:.{0 if unit == 'bytes' else 1}f} {unit}"
+        size /= 1000
+    return f"{size:.1f} PB"
+
+
+def _of_machine() -> int | None:
+    """What Linux counts as available; elsewhere all memory, for want of better."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _of_container() -> int | None:
+    """The limit of the control group minus what it holds, file cache aside; version 2, then 1."""
+    for limit, used, cached in (
+        ("memory.max", "memory.current", "inactive_file"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        try:
+            most, now = (CGROUP / limit).read_text().strip(), int((CGROUP / used).read_text())
+            stat = dict(line.split() for line in (CGROUP / limit).with_name("memory.stat").read_text().splitlines())
+            if most.isdigit():
+                return int(most) - now + int(stat.get(cached, 0))
+        except (OSError, ValueError):
+            continue
+    return None

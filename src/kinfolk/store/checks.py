@@ -1,0 +1,137 @@
+"""What must hold between the parts of a model that was read from a file, before anyone uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from kinfolk.base import MultiTaskRegressor
+from kinfolk.features import RBFFeatures
+from kinfolk.gram import GramStats
+from kinfolk.rbfgamtl import RBFGAMTL
+from kinfolk.store.archive import ModelFileError
+from kinfolk.store.classes import TRANSFORMERS
+from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.tasks import Schema
+from kinfolk.trees import TaskTree
+
+STRUCTURES = (TaskGraph, TaskCovariance, TaskPrecision, TaskTree)
+MOST_JOBS = 1024
+MOST_DEGREE, MOST_TERMS = 64, 10**7  # of polynomials and splines
+
+
+def require(holds: bool, what: str) -> None:
+    """Raise a ModelFileError unless something holds."""
+    if not holds:
+        raise ModelFileError(f"its parts do not fit together: {what}")
+
+
+def has_shape(value: Any, *shape: int, repeated: bool = False) -> bool:
+    """Whether a value is an array of floats of this shape, all of them in the file unless they may be `repeated`."""
+    if not isinstance(value, np.ndarray) or value.dtype != np.float64 or value.shape != shape:
+        return False
+    return repeated or not is_repeated(value)
+
+
+def is_repeated(value: np.ndarray[Any, Any]) -> bool:
+    """Whether an array is larger than its memory."""
+    return any(stride == 0 and size > 1 for stride, size in zip(value.strides, value.shape, strict=True))
+
+
+def is_labels(value: Any) -> bool:
+    """Whether a value can be task names."""
+    return isinstance(value, np.ndarray) and value.ndim == 1 and value.size > 0 and not is_repeated(value)
+
+
+def check_record(record: Any) -> None:
+    """The shapes of a record."""
+    check = CHECKS.get(type(record))
+    if check is not None:
+        check(record)
+
+
+def _check_gram(gram: GramStats) -> None:
+    require(is_labels(gram.labels), "statistics without task names")
+    T, d = len(gram.labels), gram.b.shape[-1] if isinstance(gram.b, np.ndarray) and gram.b.ndim == 2 else 0
+    shapes = {"n": (T,), "x_mean": (T, d), "y_mean": (T,), "G": (T, d, d), "b": (T, d), "yy": (T,)}
+    wrong = [
+        name
+        for name, shape in shapes.items()
+        if not has_shape(getattr(gram, name), *shape, repeated=name in ("x_mean", "G"))
+    ]
+    require(not wrong, f"the statistics {', '.join(wrong)} are not of {T} tasks and {d} features")
+    require(gram.feature_names is None or _is_texts(gram.feature_names, d), f"names of {d} features")
+
+
+def _check_schema(schema: Schema) -> None:
+    require(is_labels(schema.labels), "a table without task names")
+    require(schema.task is None or type(schema.task) in (str, int), "the task column is neither a name nor a position")
+    require(type(schema.width) is int and 0 < schema.width < 2**31, "the number of columns")
+    require(schema.names is None or _is_texts(schema.names, schema.width), "the names of the columns")
+    columns = schema.columns
+    integers = isinstance(columns, np.ndarray) and columns.dtype.kind == "i" and columns.ndim == 1
+    require(columns is None or (integers and bool(np.isin(columns, np.arange(len(schema.labels))).all())), "columns")
+
+
+def _is_texts(names: Any, count: int) -> bool:
+    return isinstance(names, tuple) and len(names) == count and all(isinstance(name, str) for name in names)
+
+
+def _check_graph(graph: TaskGraph) -> None:
+    require(is_labels(graph.labels), "a graph without task names")
+    T = len(graph.labels)
+    A = graph.adjacency
+    require(isinstance(A, sparse.csr_array) and A.shape == (T, T) and A.dtype == np.float64, f"a graph of {T} tasks")
+    require(graph.remoteness is None or has_shape(graph.remoteness, T), "the distances of a graph")
+
+
+def _check_matrix(structure: TaskCovariance | TaskPrecision) -> None:
+    M = structure.covariance if isinstance(structure, TaskCovariance) else structure.precision
+    require(is_labels(structure.labels), "a matrix without task names")
+    require(has_shape(M, *2 * structure.labels.shape), f"a matrix of {len(structure.labels)} tasks")
+
+
+CHECKS: dict[type[Any], Callable[[Any], None]] = {
+    GramStats: _check_gram,
+    Schema: _check_schema,
+    TaskGraph: _check_graph,
+    TaskCovariance: _check_matrix,
+    TaskPrecision: _check_matrix,
+}
+
+
+def check_estimator(estimator: Any) -> None:
+    """Parameters that would reach beyond the model, or stand for endless work, when it is used."""
+    params: dict[str, Any] = estimator.get_params(deep=False)
+    require(params.get("memory") is None, f"{type(estimator).__name__} with a cache on disk: set memory=None")
+    jobs = params.get("n_jobs")
+    require(jobs is None or (type(jobs) is int and abs(jobs) <= MOST_JOBS), f"n_jobs={str(jobs)[:40]}")
+    degrees = np.ravel(params.get("degree", 0))
+    require(degrees.dtype.kind in "iu" and bool((degrees <= MOST_DEGREE).all()), "the degree of a polynomial")
+    terms = getattr(estimator, "_n_out_full", 0)
+    require(isinstance(terms, (int, np.integer)) and int(terms) <= MOST_TERMS, "the number of terms of a polynomial")
+
+
+def check_model(model: Any) -> None:
+    """A whole model: fitted numbers of one size, for the same tasks, finite."""
+    require(isinstance(model, MultiTaskRegressor), "it is not a model")
+    require(hasattr(model, "coef_"), "the model is not fitted")
+    W = model.coef_
+    require(isinstance(W, np.ndarray) and W.ndim == 2 and is_labels(model.tasks_), "coefficients without tasks")
+    T, d = W.shape
+    require(has_shape(W, T, d) and has_shape(model.intercept_, T) and len(model.tasks_) == T, f"numbers of {T} tasks")
+    require(has_shape(model.population_coef_, d) and isinstance(model.population_intercept_, float), "population")
+    finite = all(np.isfinite(part).all() for part in (W, model.intercept_, model.population_coef_))
+    require(bool(finite), "coefficients are not finite")
+    schema, gram, structure = model._schema, model.gram_, model.structure_
+    require(isinstance(schema, Schema) and len(schema.labels) == T, f"a table of {T} tasks")
+    require(isinstance(gram, GramStats) and gram.b.shape == (T, d), f"statistics of {T} tasks and {d} features")
+    require(structure is None or (isinstance(structure, STRUCTURES) and len(structure.labels) == T), "the structure")
+    require(type(model._single) is bool, "the form of the table")
+    require(
+        model.features_ is None or type(model.features_) in TRANSFORMERS.values(), "features that transform nothing"
+    )
+    require(not isinstance(model, RBFGAMTL) or type(model.rbf_) is RBFFeatures, "no radial basis functions")

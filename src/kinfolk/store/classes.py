@@ -1,0 +1,84 @@
+"""What a model file may hold: the classes that are stored by name. Nothing outside these tables is ever looked up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.interpolate import BSpline
+from sklearn import compose, decomposition, feature_selection, impute, kernel_approximation, pipeline, preprocessing
+
+from kinfolk._rbf_search import Setting
+from kinfolk.base import MultiTaskRegressor
+from kinfolk.baselines import METHODS
+from kinfolk.features import RBFFeatures
+from kinfolk.gamtl import GAMTL
+from kinfolk.gamtlcv import GAMTLCV, Gain
+from kinfolk.gram import GramStats
+from kinfolk.rbfgamtl import RBFGAMTL
+from kinfolk.structures import Edge, TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.tasks import Schema
+from kinfolk.trees import TaskTree
+
+MODELS: dict[str, type[MultiTaskRegressor]] = {"GAMTL": GAMTL, "GAMTLCV": GAMTLCV, "RBFGAMTL": RBFGAMTL, **METHODS}
+
+# Transformers whose fitted state is numbers, texts and arrays.
+TRANSFORMERS: dict[str, type[Any]] = {
+    cls.__name__: cls
+    for cls in (
+        RBFFeatures,
+        pipeline.Pipeline,
+        pipeline.FeatureUnion,
+        compose.ColumnTransformer,
+        preprocessing.StandardScaler,
+        preprocessing.MinMaxScaler,
+        preprocessing.MaxAbsScaler,
+        preprocessing.RobustScaler,
+        preprocessing.Normalizer,
+        preprocessing.PowerTransformer,
+        preprocessing.QuantileTransformer,
+        preprocessing.PolynomialFeatures,
+        preprocessing.SplineTransformer,
+        preprocessing.KBinsDiscretizer,
+        preprocessing.Binarizer,
+        preprocessing.OneHotEncoder,
+        preprocessing.OrdinalEncoder,
+        preprocessing.FunctionTransformer,
+        impute.SimpleImputer,
+        impute.MissingIndicator,
+        impute.KNNImputer,
+        decomposition.PCA,
+        feature_selection.VarianceThreshold,
+        kernel_approximation.RBFSampler,
+    )
+}
+
+ESTIMATORS: dict[str, type[Any]] = {**MODELS, **TRANSFORMERS}
+
+RECORDS: dict[str, type[Any]] = {
+    cls.__name__: cls
+    for cls in (GramStats, Schema, TaskGraph, TaskCovariance, TaskPrecision, TaskTree, Gain, Setting, Edge)
+}
+
+# Types and functions that appear as parameters: OneHotEncoder(dtype=...), FunctionTransformer(func=...).
+TYPES: dict[str, type[Any]] = {
+    **{cls.__name__: cls for cls in (bool, int, float, str, object)},
+    **{
+        f"numpy.{np.dtype(code).type.__name__}": np.dtype(code).type
+        for code in ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "O", "U")
+    },
+}
+UFUNCS: dict[str, np.ufunc] = {
+    ufunc.__name__: ufunc
+    for ufunc in (
+        *(np.abs, np.sign, np.negative, np.reciprocal, np.square, np.sqrt, np.cbrt),
+        *(np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p),
+        *(np.sin, np.cos, np.tan, np.sinh, np.cosh, np.tanh, np.arcsinh),
+        *(np.floor, np.ceil, np.rint, np.trunc),
+    )
+}
+
+# Fields of other libraries' records, given to the constructor in this order, which checks them.
+BSPLINE: tuple[type[Any], tuple[str, ...]] = (BSpline, ("t", "c", "k", "extrapolate"))
+
+NOT_STORED = ("callback",)

@@ -1,0 +1,64 @@
+"""The bar and the words."""
+
+import io
+
+import pytest
+
+from kinfolk.cli.console import Bar, Console, duration
+from kinfolk.progress import Progress
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def bar_after(*steps):
+    """What stands on the screen after steps (seconds, progress)."""
+    clock, stream = Clock(), io.StringIO()
+    bar = Bar(stream, clock)
+    for seconds, progress in steps:
+        clock.now += seconds
+        bar(progress)
+    return stream.getvalue().split("\r\x1b[K")[-1]
+
+
+def test_the_bar_tells_the_time_left_at_the_pace_so_far():
+    assert bar_after((10, Progress("folds", 1, 4))) == "folds [######..................] 1/4, 30 s left"
+    assert bar_after((10, Progress("folds", 1, 4)), (50, Progress("folds", 2, 4))).endswith("2/4, 1 min 0 s left")
+    assert bar_after((10, Progress("folds", 4, 4))) == "folds [########################] 4/4"
+
+
+def test_a_new_stage_has_a_pace_of_its_own():
+    steps = (100, Progress("one", 1, 1)), (1, Progress("two", 1, 3))
+    assert bar_after(*steps).endswith("1/3, 2 s left")
+    again = (100, Progress("folds", 5, 5)), (2, Progress("folds", 1, 5))
+    assert bar_after(*again).endswith("1/5, 8 s left")
+
+
+def test_the_bar_is_drawn_at_most_ten_times_a_second():
+    shown = bar_after((1, Progress("s", 1, 9)), (0.01, Progress("s", 2, 9)), (0.01, Progress("s", 3, 9)))
+    assert " 1/9" in shown
+
+
+def test_a_cleared_bar_leaves_nothing():
+    stream = io.StringIO()
+    bar = Bar(stream, Clock())
+    bar(Progress("s", 1, 2))
+    bar.clear()
+    assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_a_notice_is_said_once_and_in_one_line(capsys):
+    console = Console()
+    console.note("two\n  lines")
+    console.note("two lines")
+    assert capsys.readouterr().err == "note: two lines\n"
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0.2, "0 s"), (59.4, "59 s"), (61, "1 min 1 s"), (3700, "1 h 1 min")])
+def test_durations(seconds, words):
+    assert duration(seconds) == words

@@ -1,0 +1,152 @@
+"""Confidence in edges: planted ones are found, chance ones are not believed."""
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from scipy import sparse
+
+from kinfolk import GAMTL, GAMTLCV
+from kinfolk.datasets import make_groups
+from kinfolk.explain import edge_confidence
+from kinfolk.explain.confidence import relative_distances
+
+
+def linear(W, n, seed, noise=0.5):
+    """Table with the task in column 0, and target."""
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(len(W)), n)
+    X = rng.normal(size=(len(task), W.shape[1]))
+    return np.column_stack([task, X]), np.einsum("nd,nd->n", X, W[task]) + noise * rng.normal(size=len(task))
+
+
+def planted(seed=0, n=20, d=12):
+    """Two groups of six, and their pairs."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat([0, 1], 6)
+    W = rng.normal(size=(2, d))[group] * 1.5 + 0.05 * rng.normal(size=(12, d))
+    return *linear(W, n, seed, noise=0.3), (group[:, None] == group) & ~np.eye(12, dtype=bool)
+
+
+@pytest.fixture(scope="module")
+def model():
+    X, y, _ = planted()
+    return GAMTL(task=0).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def confidence(model):
+    return edge_confidence(model, n=20, random_state=5)
+
+
+def test_planted_edges_of_syn_1_are_trusted_and_those_of_its_outliers_not():
+    syn = make_groups(random_state=3)
+    found = edge_confidence(GAMTL(task=syn.task).fit(syn.data, syn.target), n=20).confidence.toarray()
+    true = np.zeros((20, 20), bool)
+    true[tuple(np.transpose(syn.edges))] = True
+    assert np.mean(found[true] > 0.9) > 0.9
+    assert found[18:].max() < 0.1
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_planted_edges_are_trusted_with_and_without_rows(rows):
+    X, y, kin = planted(1)
+    model = GAMTL(task=0).fit(X, y)
+    found = edge_confidence(model, *((X, y) if rows else ()), n=20).confidence.toarray()
+    assert found[kin].min() > 0.9
+    assert found[~kin].max() < 0.1
+
+
+@pytest.mark.parametrize("strength", [0.1, 10.0])
+@pytest.mark.parametrize("rows", [False, True])
+def test_edges_between_unrelated_tasks_are_not_trusted_though_many_rows_make_them_stable(rows, strength):
+    X, y = linear(np.random.default_rng(2).normal(size=(12, 6)), 60, 3)
+    found = edge_confidence(GAMTL(task=0, strength=strength).fit(X, y), *((X, y) if rows else ()), n=20)
+    assert max(row["joined"] for row in found.table()) > 0.9
+    assert max(row["confidence"] for row in found.table()) < 0.9
+
+
+def test_edges_between_tasks_of_pure_noise_are_not_trusted():
+    X, y = linear(np.zeros((12, 6)), 20, 4)
+    assert max(row["confidence"] for row in edge_confidence(GAMTL(task=0).fit(X, y), n=20).table()) < 0.9
+
+
+def test_the_papers_three_numbers_serve_as_well():
+    X, y, kin = planted(1)
+    by_words = GAMTL(task=0).fit(X, y)
+    letters = {"alpha": by_words.alpha_, "beta": by_words.beta_, "gamma": by_words.gamma_}
+    found = edge_confidence(GAMTL(task=0, **letters).fit(X, y), n=20).confidence.toarray()
+    assert found[kin].min() > 0.9
+    assert found[~kin].max() < 0.1
+
+
+def test_gamtlcv_and_groups_of_rows():
+    X, y, kin = planted(6)
+    model = GAMTLCV(task=0, strengths=(1.0,), ridges=(1.0,), anchors=(0.0,), metrics=("identity",)).fit(X, y)
+    found = edge_confidence(model, X, y, groups=np.arange(len(y)) // 3, n=20)
+    assert found.resampled == "80 groups of rows"
+    assert found.confidence.toarray()[~kin].max() < 0.1
+    assert np.median(found.confidence.toarray()[kin]) > 0.9
+
+
+def test_confidence_is_a_symmetric_share_and_never_above_that_of_being_joined(confidence):
+    close, joined = confidence.confidence.toarray(), confidence.joined.toarray()
+    np.testing.assert_array_equal(close, close.T)
+    assert (close >= 0).all()
+    assert (close <= joined).all()
+    assert (joined <= 1).all()
+
+
+def test_every_edge_has_a_row_and_no_other_pair_has(confidence, model):
+    pairs = {(row["task"], row["neighbor"]) for row in confidence.table()}
+    assert pairs == {(e.task, e.neighbor) for e in model.graph_.edges()}
+    assert not pairs & {(row["task"], row["neighbor"]) for row in confidence.missing()}
+    values = [row["confidence"] for row in confidence.table()]
+    assert values == sorted(values, reverse=True)
+
+
+def test_the_same_seed_gives_the_same_numbers_in_parallel_too(confidence, model):
+    with parallel_config(backend="threading"):
+        again = edge_confidence(model, n=20, random_state=5, n_jobs=2)
+    assert again.level == confidence.level
+    assert (again.confidence != confidence.confidence).nnz == 0
+
+
+def test_progress_is_reported_to_the_end(model):
+    seen = []
+    edge_confidence(model, n=3, callback=seen.append)
+    assert seen[-1].done == seen[-1].total == len(seen)
+
+
+def test_task_without_rows_has_no_confidence():
+    X, y, _ = planted()
+    X, y = np.vstack([X, [[99, *np.zeros(12)]]]), np.append(y, np.nan)
+    found = edge_confidence(GAMTL(task=0).fit(X, y), X, y, n=3)
+    assert found.confidence.shape == (13, 13)
+    assert found.joined.toarray()[12].max() == 0
+    assert found.joined.toarray()[0].max() > 0
+
+
+def test_repr_and_lookup(confidence):
+    assert repr(confidence).startswith("EdgeConfidence(")
+    assert "20 resamples of the noise" in repr(confidence)
+    top = confidence.table()[0]
+    assert confidence.of(top["neighbor"], top["task"]) == top["confidence"]
+    with pytest.raises(ValueError, match="no task 'nobody' among 12 tasks: 0, 1, 2"):
+        confidence.of("nobody", 1)
+
+
+def test_relative_distances_do_not_depend_on_units_or_order():
+    rng = np.random.default_rng(0)
+    V, A = rng.normal(size=(5, 2)), sparse.csr_array(np.ones((5, 5)) - np.eye(5))
+    kin, order = np.array([1, 1, 1, 1, 0], bool), np.array([3, 1, 4, 0, 2])
+    base = relative_distances(A, V, kin).toarray()
+    np.testing.assert_allclose(relative_distances(A, 7 * V + 1, kin).toarray(), base)
+    np.testing.assert_allclose(relative_distances(A, V[order], kin[order]).toarray(), base[np.ix_(order, order)])
+    assert base[:4, :4].sum() / 12 == pytest.approx(1.0)
+
+
+def test_errors_say_what_to_do(model):
+    with pytest.raises(ValueError, match="n=0 must be at least 1 resample"):
+        edge_confidence(model, n=0)
+    with pytest.raises(ValueError, match="groups are labels of rows, so pass X and y"):
+        edge_confidence(model, groups=[1, 2])

@@ -1,0 +1,162 @@
+"""Tables as they come: any size, any label, any scale, gaps, copies and constants; and what a fit may do with them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
+
+LONG = os.environ.get("KINFOLK_FUZZ") == "1"
+SCALES = [1e-150, 1e-30, 1e-8, 1.0, 1e8, 1e30, 1e150]
+LABELS = {
+    "integers": lambda T: np.arange(T) * 7 - 3,
+    "texts": lambda T: np.array([f"tâsk {t}" for t in range(T)], dtype=object),
+    "categories": lambda T: pd.Categorical([f"c{t}" for t in range(T)]),
+    "truths": lambda T: np.arange(T) % 2 == 1,
+    "dates": lambda T: pd.date_range("2020-01-01", periods=T),
+    "whole floats": lambda T: np.arange(T) * 2.0,
+    "fractions": lambda T: np.arange(T) + 0.5,
+    "mixed": lambda T: np.array([t if t % 2 else str(t) for t in range(T)], dtype=object),
+    "missing": lambda T: np.array([None] + [f"t{t}" for t in range(1, T)], dtype=object),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A recipe for a table; printed whole when it fails."""
+
+    seed: int
+    T: int
+    d: int
+    rows: int
+    labels: str
+    x_scale: float
+    y_scale: float
+    spread: float
+    shift: float
+    flaws: tuple[str, ...]
+    wide: bool
+
+    def table(self):
+        """X, y and the task column."""
+        rng = np.random.default_rng(self.seed)
+        sizes = rng.integers(1, self.rows + 1, size=self.T) if "uneven" in self.flaws else np.full(self.T, self.rows)
+        sizes[0] = 1 if "one row" in self.flaws else sizes[0]
+        code = rng.permutation(np.repeat(np.arange(self.T), sizes))
+        X = rng.normal(size=(len(code), self.d)) + self.shift
+        W = rng.normal(size=(self.T, self.d))
+        with np.errstate(over="ignore"):
+            y = np.einsum("nd,nd->n", X, W[code]) + 0.3 * rng.normal(size=len(code))
+            X *= self.x_scale * self.spread ** np.linspace(0, 1, self.d)
+            y *= self.y_scale
+        return self._flawed(X, y, code, rng)
+
+    def _flawed(self, X, y, code, rng):
+        if "copied columns" in self.flaws:
+            X[:, -1] = X[:, 0]
+        if "constant column" in self.flaws:
+            X[:, 0] = X[0, 0]
+        if "constant target" in self.flaws:
+            y[:] = y[0]
+        if "zero target" in self.flaws:
+            y[:] = 0.0
+        if "copied rows" in self.flaws:
+            X[:], y[:] = X[0], y[0]
+        if "copied tasks" in self.flaws:
+            first = np.flatnonzero(code == code[0])
+            for t in np.unique(code):
+                own = np.flatnonzero(code == t)
+                k = min(len(own), len(first))
+                X[own[:k]], y[own[:k]] = X[first[:k]], y[first[:k]]
+        if "missing x" in self.flaws:
+            X[rng.integers(len(X)), rng.integers(self.d)] = np.nan
+        if "infinite y" in self.flaws:
+            y[rng.integers(len(y))] = np.inf
+        if "missing y" in self.flaws:
+            y[rng.integers(len(y))] = np.nan
+        return X, y, code
+
+    def fit(self, model):
+        """The model fitted on the table, with its predictions."""
+        X, y, code = self.table()
+        if self.wide:
+            Y = np.full((len(y), self.T), np.nan) if "gaps" in self.flaws else np.tile(y[:, None], self.T)
+            Y[np.arange(len(y)), code] = y
+            return model.fit(X, Y), model.predict(X)
+        names = LABELS[self.labels](self.T)
+        frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(self.d)])
+        frame["task"] = names[code]
+        model.set_params(task="task").fit(frame, y)
+        return model, model.predict(frame)
+
+
+FLAWS = (
+    *("uneven", "one row", "copied columns", "constant column", "constant target", "zero target", "copied rows"),
+    *("copied tasks", "missing x", "missing y", "infinite y", "gaps"),
+)
+CASES = st.builds(
+    Case,
+    seed=st.integers(0, 2**20),
+    T=st.sampled_from([1, 2, 3, 5, 9, 20]),
+    d=st.sampled_from([1, 2, 4, 12]),
+    rows=st.sampled_from([1, 2, 3, 6, 15]),
+    labels=st.sampled_from(list(LABELS)),
+    x_scale=st.sampled_from(SCALES),
+    y_scale=st.sampled_from(SCALES),
+    spread=st.sampled_from([1.0, 1.0, 1e-6, 1e6, 1e-100, 1e100]),
+    shift=st.sampled_from([0.0, 0.0, 1.0, 1e6]),
+    flaws=st.lists(st.sampled_from(FLAWS), max_size=3, unique=True).map(tuple),
+    wide=st.sampled_from([False, False, True]),
+)
+
+
+def cases(few: int, many: int):
+    """Settings: `few` random cases in the tests, `many` in the long run, always the same few."""
+    return settings(
+        max_examples=many if LONG else few,
+        derandomize=not LONG,
+        deadline=None,
+        database=None,
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def ends_well(case: Case, model) -> None:
+    """A finite fit and finite predictions, or a ValueError that says what is wrong; warnings only for people."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for kind, text in ((ConvergenceWarning, ""), (UserWarning, "feature .* is constant within")):
+            warnings.filterwarnings("ignore", message=text, category=kind)
+        try:
+            fitted, prediction = case.fit(model)
+        except ValueError as error:
+            assert not isinstance(error, np.linalg.LinAlgError), error
+            assert is_clear(str(error)), error
+            return
+    assert np.isfinite(fitted.coef_).all() and np.isfinite(fitted.intercept_).all()
+    assert np.isfinite(prediction).all()
+
+
+NOUNS = ("row", "task", "column", "feature", "target", "y contains", "X contains", "fold", "scale", "label")
+INTERNAL = (
+    "broadcast",
+    "operands",
+    "array must not contain",
+    "zero-size",
+    "not aligned",
+    "leading minor",
+    "argmin",
+    "argmax",
+)
+
+
+def is_clear(text: str) -> bool:
+    """Whether a message speaks of the user's table, not of the inside of a solver."""
+    return any(noun in text for noun in NOUNS) and not any(word in text for word in INTERNAL)
