@@ -1,38 +1,64 @@
 # Every target sets up what it needs in .venv; a second run starts at once.
 PYTHON ?= python3
+PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := -m pip install --quiet --disable-pip-version-check
 SHARED_DATA := $(wildcard ../shared/data)
 export KINFOLK_DATA ?= $(if $(SHARED_DATA),$(abspath $(SHARED_DATA)),)
 
-.PHONY: demo test check format bench reproduce clean help
+.PHONY: demo test browser check format oldest docs wheel fuzz bench reproduce clean help
 
 help:
-	@echo "make demo       fit the built-in example and draw its graph (kinfolk-demo/graph.png)"
+	@echo "make demo       fit the built-in example, draw its graph, write its report (kinfolk-demo/)"
 	@echo "make test       run all tests"
 	@echo "make check      ruff and mypy"
+	@echo "make oldest     run the core's tests with the oldest supported dependencies"
+	@echo "make docs       build the documentation and its gallery (docs/_build/html/index.html)"
+	@echo "make wheel      build wheel and sdist, install the wheel in a clean environment, run it"
+	@echo "make fuzz       thousands of random tables and spoiled model files (an hour)"
 	@echo "make bench      run the benchmarks"
-	@echo "make reproduce  test errors on the paper's data sets, beside the methods without a graph"
+	@echo "make reproduce  the paper's tables and figures, in reproduction/ (under an hour)"
 
 $(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plots]'
+	$(BIN)/python $(PIP) -e '.[plots]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python $(PIP) -e '.[dev]'
 	@touch $@ $(VENV)/.base
 
 $(VENV)/.bench: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
+	$(BIN)/python $(PIP) -e '.[dev,bench]'
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP) -e '.[docs]'
+	@touch $@ $(VENV)/.base
+
+# Beside the other environment, so that neither changes the versions of the other.
+.venv-oldest/.ready: pyproject.toml tests/oldest.txt
+	$(PYTHON_OLDEST) -m venv --clear .venv-oldest
+	.venv-oldest/bin/python $(PIP) -c tests/oldest.txt -e '.[test]'
 	@touch $@
 
 demo: $(VENV)/.base
 	$(BIN)/kinfolk demo
 
-test: $(VENV)/.dev
-	$(BIN)/python -m pytest -q
+test: $(VENV)/.dev browser
+	$(BIN)/python -m pytest -q -n 2
+
+# The tests of the report drive Debian's Chromium.
+browser:
+	@if [ -x /usr/bin/chromium ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing the package chromium for the tests of the report"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null \
+	  || echo "chromium could not be installed: the browser tests will be skipped (in CI: fail)"; \
+	else echo "no /usr/bin/chromium: the browser tests will be skipped (in CI: fail)"; fi
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -43,15 +69,40 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Old libraries use what newer ones of their own dependencies have deprecated: not our warnings.
+OLDEST_TESTS := tests/test_adoption.py tests/test_candidates.py tests/test_estimator_checks.py tests/test_features.py \
+  tests/test_folds.py tests/test_gamtl.py tests/test_gamtlcv.py tests/test_gram.py tests/test_graph_step.py \
+  tests/test_structures.py tests/test_tasks.py tests/test_trees.py tests/test_tuning.py tests/test_uncertainty.py \
+  tests/test_weights.py tests/baselines/test_all.py tests/plots tests/store
+oldest: .venv-oldest/.ready
+	.venv-oldest/bin/python -m pytest -q -p no:cacheprovider -W ignore::DeprecationWarning $(OLDEST_TESTS)
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -q -b html -W --keep-going docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+wheel: $(VENV)/.dev
+	rm -rf dist .venv-wheel
+	$(BIN)/python -m hatchling build -d dist
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python $(PIP) "$$(ls dist/*.whl)[plots]"
+	cd .venv-wheel && bin/kinfolk --version && bin/kinfolk methods && bin/kinfolk demo --out demo
+	rm -rf .venv-wheel
+
+fuzz: $(VENV)/.dev
+	KINFOLK_FUZZ=1 $(BIN)/python -m pytest -q tests/hardening
+	for script in tests/fuzz/*.py; do $(BIN)/python $$script || exit 1; done
+
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/graph_step.py
 	$(BIN)/python benchmarks/fit.py
 	$(BIN)/python benchmarks/methods.py
 	$(BIN)/python benchmarks/ccmtl.py
 
-# The paper's data sets under every protocol, GAMTLCV beside the methods without a graph.
+# The paper's tables and figures; stopped, it goes on where it was.
 reproduce: $(VENV)/.bench
-	$(BIN)/python benchmarks/accuracy.py
+	$(BIN)/kinfolk reproduce all --out reproduction
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist kinfolk-demo
+	rm -rf $(VENV) .venv-oldest .venv-wheel .pytest_cache .mypy_cache .ruff_cache build dist kinfolk-demo \
+	  docs/_build docs/api docs/gallery docs/sg_execution_times.rst

@@ -60,7 +60,7 @@ TRANSFORMERS = {
     "QuantileTransformer": preprocessing.QuantileTransformer(n_quantiles=10),
     "PolynomialFeatures": preprocessing.PolynomialFeatures(2, include_bias=False),
     "SplineTransformer": preprocessing.SplineTransformer(n_knots=3, include_bias=False),
-    "KBinsDiscretizer": preprocessing.KBinsDiscretizer(3, quantile_method="averaged_inverted_cdf"),
+    "KBinsDiscretizer": preprocessing.KBinsDiscretizer(3, strategy="uniform"),
     "Binarizer": preprocessing.Binarizer(threshold=np.float64(0.2)),
     "OneHotEncoder": preprocessing.OneHotEncoder(handle_unknown="ignore", dtype=np.float32),
     "OrdinalEncoder": preprocessing.OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan),

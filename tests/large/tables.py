@@ -1,0 +1,34 @@
+"""Tables for the tests of large data: written in every format, with their statistics by NumPy."""
+
+import numpy as np
+import pandas as pd
+
+from kinfolk import GramStats
+
+FEATURES = ("x0", "x1", "x2")
+
+
+def sales(n=1000, tasks=17, seed=0, label=str):
+    """A table whose columns are not in the order task, features, target; tasks differ in size and in level."""
+    rng = np.random.default_rng(seed)
+    shop = (tasks * rng.random(n) ** 2).astype(int)
+    X = rng.normal(size=(n, 3)) * [1.0, 5.0, 0.2] + 50 * shop[:, None]
+    y = X @ [1.0, -0.5, 2.0] + shop + rng.normal(size=n)
+    return pd.DataFrame(
+        {"x0": X[:, 0], "shop": [label(s) for s in shop], "x1": X[:, 1], "sales": y, "x2": X[:, 2]},
+    )
+
+
+def by_numpy(frame, features=FEATURES):
+    return GramStats.from_rows(
+        frame[list(features)].to_numpy(float), frame["sales"].to_numpy(float), frame["shop"].to_numpy().astype(str)
+    )
+
+
+def assert_same(ours, reference, rtol=1e-12):
+    """All statistics agree, in units of each task's own spread and level."""
+    assert ours.labels.astype(str).tolist() == reference.labels.astype(str).tolist()
+    np.testing.assert_array_equal(ours.n, reference.n)
+    for name in ("x_mean", "y_mean", "G", "b", "yy"):
+        one, two = getattr(ours, name), getattr(reference, name)
+        np.testing.assert_allclose(one, two, rtol=rtol, atol=rtol * np.abs(two).max())

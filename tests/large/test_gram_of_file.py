@@ -1,0 +1,169 @@
+"""Statistics of files are those of the rows in memory, whatever the format, the blocks and the threads."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.ipc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kinfolk import GramStats
+from kinfolk.large import gram_of_file
+from kinfolk.large.moments import Moments
+from large.tables import FEATURES, assert_same, by_numpy, sales
+
+
+def write_ipc_stream(frame, path):
+    table = pa.Table.from_pandas(frame)
+    with pa.ipc.new_stream(path, table.schema) as out:
+        out.write_table(table, max_chunksize=50)
+
+
+WRITERS = {
+    "rows.parquet": lambda frame, path: frame.to_parquet(path, row_group_size=70),
+    "rows.feather": lambda frame, path: pyarrow.feather.write_feather(frame, str(path), chunksize=64),
+    "rows.arrow": write_ipc_stream,
+    "rows.csv": lambda frame, path: frame.to_csv(path, index=False),
+    "rows.csv.gz": lambda frame, path: frame.to_csv(path, index=False),
+    "rows.tsv": lambda frame, path: frame.to_csv(path, index=False, sep="\t"),
+    "semicolons.csv": lambda frame, path: frame.to_csv(path, index=False, sep=";"),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("label", [str, int, lambda s: f"no. {s}"], ids=["digits", "integers", "words"])
+def test_every_format_gives_the_statistics_of_the_rows(tmp_path, name, label):
+    frame = sales(label=label)
+    WRITERS[name](frame, tmp_path / name)
+    gram = gram_of_file(tmp_path / name, task="shop", target="sales", batch_rows=130)
+    assert_same(gram.reindex(sorted_as_text(gram)), by_numpy(frame))
+    assert gram.feature_names == FEATURES
+
+
+def sorted_as_text(gram):
+    return gram.labels[np.argsort(gram.labels.astype(str))]
+
+
+@pytest.mark.parametrize("batch_rows", [1, 7, 130, 10**6])
+@pytest.mark.parametrize("n_jobs", [1, 2, 3])
+def test_blocks_and_threads_change_nothing(tmp_path, batch_rows, n_jobs):
+    frame = sales(n=300)
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=100)
+    gram = gram_of_file(tmp_path / "rows.parquet", task="shop", target="sales", batch_rows=batch_rows, n_jobs=n_jobs)
+    assert_same(gram, by_numpy(frame))
+
+
+def test_the_number_of_threads_changes_not_a_bit(tmp_path):
+    sales().to_parquet(tmp_path / "rows.parquet")
+    one, three = (
+        gram_of_file(tmp_path / "rows.parquet", task="shop", target="sales", batch_rows=90, n_jobs=n) for n in (1, 3)
+    )
+    np.testing.assert_array_equal(one.G, three.G)
+
+
+def test_a_folder_of_files_is_one_table(tmp_path):
+    frame = sales()
+    for k, part in enumerate(np.array_split(np.arange(len(frame)), 4)):
+        frame.iloc[part].to_parquet(tmp_path / f"part-{k}.parquet")
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / ".hidden.parquet").write_text("no data")
+    assert_same(gram_of_file(tmp_path, task="shop", target="sales"), by_numpy(frame))
+
+
+@pytest.mark.parametrize("label", [str, lambda s: f"no {s}"], ids=["numbers", "words"])
+def test_folders_named_by_values_are_a_column(tmp_path, label):
+    frame = sales(label=label)
+    pq.write_to_dataset(pa.Table.from_pandas(frame, preserve_index=False), tmp_path / "t", partition_cols=["shop"])
+    gram = gram_of_file(tmp_path / "t", task="shop", target="sales")
+    assert_same(gram.reindex(sorted_as_text(gram)), by_numpy(frame))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.int8(), pa.uint32(), pa.float32(), pa.bool_(), pa.decimal128(21, 2), pa.dictionary(pa.int8(), pa.int64())],
+)
+def test_every_kind_of_number_is_a_feature(tmp_path, kind):
+    values = pa.array([0, 1, 1, 0, 1, 0]).cast(getattr(kind, "value_type", kind))
+    values = values.dictionary_encode() if pa.types.is_dictionary(kind) else values
+    table = pa.table({"t": ["a", "b"] * 3, "x": values, "y": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    reference = GramStats.from_rows([[0], [1], [1], [0], [1], [0]], table["y"].to_numpy(), ["a", "b"] * 3)
+    assert_same(gram_of_file(tmp_path / "rows.parquet", task="t", target="y"), reference)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.Categorical(["b", "a", "b", "a"], categories=["a", "b", "never"]),
+        pd.to_datetime(["2024-01-02", "2024-01-01"] * 2),
+        [True, False] * 2,
+        [2.0, 1.0] * 2,
+        pd.array([2, 1] * 2, dtype="UInt16"),
+    ],
+    ids=["category", "date", "boolean", "whole floats", "unsigned"],
+)
+def test_every_kind_of_label_is_a_task_as_in_memory(tmp_path, labels):
+    frame = pd.DataFrame({"shop": labels, "x0": [1.0, 2.0, 3.0, 5.0], "sales": [1.0, 4.0, 2.0, 0.0]})
+    frame.to_parquet(tmp_path / "rows.parquet")
+    gram = gram_of_file(tmp_path / "rows.parquet", task="shop", target="sales", batch_rows=2)
+    assert gram.n.tolist() == [2.0, 2.0]
+    assert gram.x_mean.ravel().tolist() == [3.5, 2.0]
+    assert gram.labels.dtype.kind in "UMbiu"
+
+
+def test_leading_zeros_of_text_stay_only_where_they_tell_labels_apart(tmp_path):
+    (tmp_path / "a.csv").write_text("t,x,y\n01,1,1\n10,2,2\n")
+    (tmp_path / "b.csv").write_text("t,x,y\n01,1,1\n1,2,2\n")
+    assert gram_of_file(tmp_path / "a.csv", task="t", target="y").labels.tolist() == [1, 10]
+    assert gram_of_file(tmp_path / "b.csv", task="t", target="y").labels.tolist() == ["01", "1"]
+
+
+def test_columns_and_drop_choose_the_features(tmp_path):
+    frame = sales().assign(city="Bonn")
+    frame.to_parquet(tmp_path / "rows.parquet")
+    path = tmp_path / "rows.parquet"
+    assert gram_of_file(path, task="shop", target="sales", drop=["city", "x1"]).feature_names == ("x0", "x2")
+    swapped = gram_of_file(path, task="shop", target="sales", columns=["x2", "x0"])
+    assert_same(swapped, by_numpy(frame, ["x2", "x0"]))
+
+
+def test_levels_far_from_zero_cost_only_their_own_digits(tmp_path):
+    frame = sales()
+    frame[["x0", "x1", "x2"]] += 1e7
+    frame.to_parquet(tmp_path / "rows.parquet")
+    gram = gram_of_file(tmp_path / "rows.parquet", task="shop", target="sales", batch_rows=60)
+    # The values themselves are known to 1e7 * 1e-16; their spread is of the order of 1.
+    np.testing.assert_allclose(gram.G, by_numpy(frame).G, atol=1e-8 * np.abs(gram.G).max())
+
+
+def test_progress_runs_to_the_size_of_the_files(tmp_path):
+    sales().to_parquet(tmp_path / "rows.parquet", row_group_size=100)
+    seen = []
+    gram_of_file(tmp_path / "rows.parquet", task="shop", target="sales", batch_rows=100, callback=seen.append)
+    done = [progress.done for progress in seen]
+    assert len(seen) == 10 and done == sorted(done)
+    assert done[-1] == seen[0].total == (tmp_path / "rows.parquet").stat().st_size
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=40), min_size=1, max_size=5), st.integers(1, 3))
+def test_moments_of_any_blocks_are_those_of_all_rows(blocks, threads):
+    rng = np.random.default_rng(len(blocks))
+    codes = [np.array(block) for block in blocks]
+    rows = [rng.normal(size=(3, len(block))) for block in blocks]
+    shares = [Moments(3) for _ in range(threads)]
+    slots = np.array([3, 0, 5, 1, 2, 4])
+    for code, row in zip(codes, rows, strict=True):
+        assert all(share.add(list(row), code, slots, slots % threads == w) for w, share in enumerate(shares))
+    everything, task = np.hstack(rows), slots[np.concatenate(codes)]
+    reference = GramStats.from_codes(everything[:2].T, everything[2], task, np.arange(6))
+    for w, share in enumerate(shares):
+        share.reserve(6)
+        mine = np.arange(6) % threads == w
+        np.testing.assert_array_equal(share.n[:6][mine], reference.n[mine])
+        np.testing.assert_allclose(share.S[:6, :2, :2][mine], reference.G[mine], atol=1e-12)
+        np.testing.assert_allclose(share.mean[:6, 2][mine], reference.y_mean[mine], atol=1e-12)
+        assert not share.n[:6][~mine].any()
