@@ -49,7 +49,7 @@ demo: $(VENV)/.base
 	$(BIN)/kinfolk demo
 
 test: $(VENV)/.dev browser
-	$(BIN)/python -m pytest -q -n 2
+	$(BIN)/python -m pytest -q
 
 # The tests of the report drive Debian's Chromium.
 browser:
@@ -69,13 +69,16 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Old libraries use what newer ones of their own dependencies have deprecated: not our warnings.
+# Old libraries use what newer ones of their own dependencies have deprecated: not our warnings. Left out: the conic
+# reference, since the cvxpy that goes with an old numpy drops the quadratic term; and axes with depth in a constrained
+# figure of the caller, which matplotlib lays out since 3.11.1.
 OLDEST_TESTS := tests/test_adoption.py tests/test_candidates.py tests/test_estimator_checks.py tests/test_features.py \
   tests/test_folds.py tests/test_gamtl.py tests/test_gamtlcv.py tests/test_gram.py tests/test_graph_step.py \
   tests/test_structures.py tests/test_tasks.py tests/test_trees.py tests/test_tuning.py tests/test_uncertainty.py \
   tests/test_weights.py tests/baselines/test_all.py tests/plots tests/store
 oldest: .venv-oldest/.ready
-	.venv-oldest/bin/python -m pytest -q -p no:cacheprovider -W ignore::DeprecationWarning $(OLDEST_TESTS)
+	.venv-oldest/bin/python -m pytest -q -p no:cacheprovider -W ignore::DeprecationWarning \
+	  -k "not conic and not axes_in_space" $(OLDEST_TESTS)
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -q -b html -W --keep-going docs docs/_build/html

@@ -195,7 +195,7 @@ def test_a_transformer_that_is_not_on_the_list_is_named_with_the_remedy(tmp_path
         ({"features": lambda X: X}, "model.features is code"),
         ({"neighbors": np.longdouble(5)}, "model.neighbors"),
     ],
-    ids=str,
+    ids=["random state", "code", "long double"],
 )
 def test_values_that_cannot_be_kept_are_named(change, message, tmp_path):
     model = GAMTL(task="who").fit(TABLE, Y).set_params(**change)

@@ -15,7 +15,7 @@ from kinfolk.large.arrow import Place, Transform, check_numeric, coded, read_blo
 from kinfolk.large.columns import Columns, choose_columns
 from kinfolk.large.dealing import PartitionDealer, check_folds, check_groups, folds_of_parts
 from kinfolk.large.labels import kind_of
-from kinfolk.large.sums import Sums
+from kinfolk.large.sums import Rows, Sums
 
 MERGED = 8  # records merged at a time on one worker
 SOURCE = "the data frame"
@@ -131,7 +131,8 @@ def partition_parts(
     check_numeric(table.schema, columns, place.source, transformed=transform is not None)
     block = read_block(table, columns, place, transform)
     sums = Sums(columns, names, dealer=dealer)
-    sums.add(block, block.arrays())
+    for _ in sums.add_all([Rows(block.rows(), [block])]):
+        pass
     return sums.parts()
 
 

@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from joblib import effective_n_jobs
 
 from kinfolk.folds import Folds
 from kinfolk.gram import Array, GramStats
-from kinfolk.large.arrow import Block, Transform, check_numeric, read_block
+from kinfolk.large.arrow import Transform, check_numeric, read_block
 from kinfolk.large.columns import Columns, choose_columns
 from kinfolk.large.dealing import Dealer, check_folds, folds_of_parts
 from kinfolk.large.formats import Request
 from kinfolk.large.sources import Piece, Source, open_source
-from kinfolk.large.sums import Sums, in_order
+from kinfolk.large.sums import Rows, Sums, in_order
 from kinfolk.progress import Callback, report
 
-BLOCK_BYTES = 2**26  # of values in a block of rows: larger ones fall out of the cache, smaller ones cost more merges
+BLOCK_BYTES = 2**26  # of values in a block of rows: larger ones take memory, smaller ones cost more merges
+PIECE_BYTES = 2**23  # of values in what is read at a time: they are still in the cache when they are put row by row
 
 
 def gram_of_file(
@@ -52,7 +55,7 @@ def gram_of_file(
 
     Examples
     --------
-    >>> from pathlib import Path
+    from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder) / "sales.csv"
@@ -114,31 +117,73 @@ def sum_file(
     callback: Callback | None = None,
 ) -> Sums:
     """One pass over all files; with a `transform` of the features, to features called `names`."""
-    threads, size = effective_n_jobs(n_jobs), source.size
-    sums = Sums(
-        columns, columns.features if transform is None else names, dealer=dealer, text=source.text, threads=threads
-    )
+    threads, size, width = effective_n_jobs(n_jobs), source.size, len(columns.features) + 1
+    names = columns.features if transform is None else names
+    sums = Sums(columns, names, dealer=dealer, text=source.text, threads=threads)
+    block_rows = checked_rows(batch_rows, width, sums.k)
+    piece_rows = block_rows if transform else min(block_rows, max(1, PIECE_BYTES // (8 * width)))
     raw = [] if transform is None else list(columns.features)
-    rows = checked_rows(batch_rows, len(columns.features), sums.k)
-    request = Request(columns.used(), columns.labels(), raw, rows, threads > 1)
+    request = Request(columns.used(), columns.labels(), raw, piece_rows, threads > 1)
     for file in source.files:
         _check_file(source, file, columns, transformed=transform is not None)
-    done: deque[int] = deque()
+    rooms = Rooms(block_rows, width)
 
-    def read(piece: Piece) -> tuple[Block, list[Array]]:
+    def read(item: tuple[Piece, Array, bool]) -> tuple[Rows, bool]:
+        piece, room, last = item
         block = read_block(piece.table, columns, piece.place, transform)
-        return block, block.arrays()
+        return Rows(block.rows(room), [replace(block, table=None)], piece.done), last or transform is not None
 
-    def pieces() -> Iterator[Piece]:
-        for piece in source.pieces(request):
-            done.append(piece.done)
-            yield piece
-
-    for _ in sums.add_all(in_order(read, pieces(), threads)):
-        report(callback, "reading", done.popleft(), size)
+    for rows in sums.add_all(joined(in_order(read, rooms.assigned(source.pieces(request)), threads))):
+        rooms.free(rows.matrix)
+        report(callback, "reading", rows.done, size)
     if dealer is not None:
         dealer.check()
     return sums
+
+
+class Rooms:
+    """Memory for blocks of rows, used again and again: fresh memory for every block would cost a third more time."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        self.rows, self.width = rows, width
+        self.unused: deque[Array] = deque()
+
+    def assigned(self, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, Array, bool]]:
+        """Pieces with consecutive parts of a room; True says that the room has enough of them."""
+        room, used = None, 0
+        for piece in pieces:
+            n = piece.table.num_rows
+            if room is None:
+                room, used = self.unused.pop() if self.unused else np.empty((2 * self.rows, self.width)), 0
+            full = used + n >= self.rows
+            yield piece, room[used : used + n], full
+            room, used = (None, 0) if full else (room, used + n)
+
+    def free(self, matrix: Array) -> None:
+        """Take a room back."""
+        if isinstance(matrix.base, np.ndarray) and matrix.base.shape == (2 * self.rows, self.width):
+            self.unused.append(matrix.base)
+
+
+def joined(pieces: Iterable[tuple[Rows, bool]]) -> Iterator[Rows]:
+    """Rows of consecutive pieces together, up to those that say they are the last of their room."""
+    held: list[Rows] = []
+    for rows, last in pieces:
+        held.append(rows)
+        if last:
+            yield _together(held)
+            held = []
+    if held:
+        yield _together(held)
+
+
+def _together(held: list[Rows]) -> Rows:
+    if len(held) == 1:
+        return held[0]
+    room = held[0].matrix.base
+    assert isinstance(room, np.ndarray)
+    n = sum(len(rows.matrix) for rows in held)
+    return Rows(room[:n], [block for rows in held for block in rows.blocks], held[-1].done)
 
 
 def _check_file(source: Source, file: Path, columns: Columns, *, transformed: bool) -> None:
@@ -151,10 +196,10 @@ def _check_file(source: Source, file: Path, columns: Columns, *, transformed: bo
         check_numeric(schema, columns, str(file), transformed=transformed)
 
 
-def checked_rows(batch_rows: int | None, n_features: int, k: int = 1) -> int:
+def checked_rows(batch_rows: int | None, width: int, k: int = 1) -> int:
     """Rows to hold at a time: as given, or as many as make a block of the usual size."""
     if batch_rows is None:
-        return max(1000, BLOCK_BYTES * min(k, 2) // (8 * (n_features + 2)))
+        return max(1000, BLOCK_BYTES * min(k, 2) // (8 * width))
     if isinstance(batch_rows, bool) or int(batch_rows) != batch_rows or batch_rows < 1:
         raise ValueError(f"batch_rows={batch_rows!r} must be a whole number, at least 1")
     return int(batch_rows)

@@ -6,13 +6,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.gram import Array, GramStats
-from kinfolk.large.arrow import Block
+from kinfolk.large.arrow import Block, raise_not_finite
 from kinfolk.large.columns import Columns
 from kinfolk.large.dealing import Dealer, PartitionDealer
 from kinfolk.large.labels import LabelIndex, as_whole_numbers
@@ -20,7 +20,14 @@ from kinfolk.large.moments import Moments
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Rows = tuple[Block, list[Array]]  # a block, and its features and target as floats
+
+
+class Rows(NamedTuple):
+    """Features and target of some blocks of rows, (n, d + 1); `done` bytes have been read up to here."""
+
+    matrix: Array
+    blocks: list[Block]
+    done: int = 0
 
 
 class Sums:
@@ -50,42 +57,36 @@ class Sums:
         self.shares: list[Moments] = []
         self.k = 1 if dealer is None else dealer.k
 
-    def add_all(self, blocks: Iterable[Rows]) -> Iterator[Block]:
-        """Add blocks of rows; each is given back when its rows are in."""
+    def add_all(self, items: Iterable[Rows]) -> Iterator[Rows]:
+        """Add rows; they are given back when they are in."""
         waiting: deque[tuple[Rows, list[Future[bool]]]] = deque()
         with ExitStack() as stack:
             pools = [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(self.threads)]
-            for block, arrays in blocks:
-                self.shares = self.shares or [Moments(len(arrays)) for _ in pools]
-                codes, slots = self._placed(block)
-                jobs = [pool.submit(self._add_share, w, arrays, codes, slots) for w, pool in enumerate(pools)]
-                waiting.append(((block, arrays), jobs))
-                if len(waiting) > 2:
+            for rows in items:
+                slots = self._slots(rows)
+                jobs = [pool.submit(self._add_share, w, rows.matrix, slots) for w, pool in enumerate(pools)]
+                waiting.append((rows, jobs))
+                if len(waiting) > 1:
                     yield _finished(*waiting.popleft())
             while waiting:
                 yield _finished(*waiting.popleft())
 
-    def add(self, block: Block, arrays: list[Array]) -> None:
-        """Add one block in this thread."""
-        self.shares = self.shares or [Moments(len(arrays)) for _ in range(self.threads)]
-        codes, slots = self._placed(block)
-        finite = [self._add_share(w, arrays, codes, slots) for w in range(self.threads)]
-        if not all(finite):
-            block.raise_not_finite(arrays)
+    def _slots(self, rows: Rows) -> NDArray[np.intp]:
+        """The slot of every row; called in the order of the rows, since tasks are numbered and folds dealt."""
+        self.shares = self.shares or [Moments(rows.matrix.shape[1]) for _ in range(self.threads)]
+        return np.concatenate([self._slots_of_block(block) for block in rows.blocks])
 
-    def _placed(self, block: Block) -> tuple[NDArray[Any], NDArray[np.intp]]:
-        """A code for every row, and the slot of every code."""
+    def _slots_of_block(self, block: Block) -> NDArray[np.intp]:
         numbers = self.tasks.numbers(block.task.labels, block.place.source)
-        if self.dealer is None:
-            return block.task.codes, numbers
-        fold = self.dealer.deal(block, numbers)
-        slots = (numbers[:, None] * self.k + np.arange(self.k)).ravel()
-        return block.task.codes * self.k + fold, slots
+        slots = numbers[block.task.codes]
+        return slots if self.dealer is None else slots * self.k + self.dealer.deal(block, numbers)
 
-    def _add_share(self, w: int, arrays: list[Array], codes: NDArray[Any], slots: NDArray[np.intp]) -> bool:
-        only = None if self.threads == 1 else slots % self.threads == w
+    def _add_share(self, w: int, matrix: Array, slots: NDArray[np.intp]) -> bool:
         with np.errstate(invalid="ignore", over="ignore"):
-            return self.shares[w].add(arrays, codes, slots // self.threads, only)
+            if self.threads == 1:
+                return self.shares[w].add(matrix, slots)
+            mine = np.flatnonzero(slots % self.threads == w)
+            return self.shares[w].add(matrix, slots[mine] // self.threads, mine)
 
     def parts(self) -> list[GramStats]:
         """Statistics of every fold; of all rows, if none were dealt."""
@@ -116,12 +117,11 @@ class Sums:
         return GramStats(labels, n, mean[:, :d].copy(), mean[:, d].copy(), G, b, yy, self.names)
 
 
-def _finished(rows: Rows, jobs: list[Future[bool]]) -> Block:
-    """Wait for a block; missing and infinite values are found by what they do to the sums."""
-    block, arrays = rows
+def _finished(rows: Rows, jobs: list[Future[bool]]) -> Rows:
+    """Wait for rows to be in; missing and infinite values are found by what they do to the sums."""
     if not all(job.result() for job in jobs):
-        block.raise_not_finite(arrays)
-    return block
+        raise_not_finite(rows.matrix, rows.blocks)
+    return rows
 
 
 def in_order(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:

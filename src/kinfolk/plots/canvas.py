@@ -31,7 +31,8 @@ def new_axes(
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install 'kinfolk[plots]'") from error
-    size: Any = {"figsize": (width, height), "layout": layout}
+    # Before matplotlib 3.11.1 constrained layout gives up on axes with depth.
+    size: Any = {"figsize": (width, height), "layout": None if projection == "3d" else layout}
     figure = Figure(**size)
     if "matplotlib.pyplot" in sys.modules or "ipykernel" in sys.modules:
         from matplotlib import pyplot

@@ -17,6 +17,7 @@ import decimal
 import math
 import re
 import uuid
+from collections import UserList
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -59,6 +60,8 @@ class Encoder:
             return value
         if type(value) is float:
             return value if math.isfinite(value) else {"float": repr(value)}
+        if isinstance(value, UserList):  # scikit-learn 1.6 wraps the columns of a remainder
+            value = list(value.data)
         if type(value) is list:
             return [self.value(v, f"{where}[{k}]", depth + 1) for k, v in enumerate(value)]
         return self._object(value, where, depth + 1)
