@@ -23,6 +23,8 @@ code = np.repeat(np.arange(10), np.where(names == "store 03", 6, 60))
 X = pd.DataFrame(rng.normal(size=(len(code), 3)), columns=["price", "weather", "footfall"]).assign(store=names[code])
 y = 10 + (X[["price", "weather", "footfall"]].to_numpy() * slopes[code]).sum(axis=1) + rng.normal(size=len(code))
 
+# Each store has four others in its district. With the default of five neighbours store 03, with its few rows, is tied
+# to both districts and gets about a tenth of its coefficients from every store: keep `neighbors` below the group size.
 model = GAMTL(task="store", neighbors=3).fit(X, y)
 plot_graph(model.graph_, highlight=["store 03"])
 plt.show()

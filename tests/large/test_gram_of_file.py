@@ -1,5 +1,7 @@
 """Statistics of files are those of the rows in memory, whatever the format, the blocks and the threads."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -54,6 +56,19 @@ def test_blocks_and_threads_change_nothing(tmp_path, batch_rows, n_jobs):
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=100)
     gram = gram_of_file(tmp_path / "rows.parquet", task="shop", target="sales", batch_rows=batch_rows, n_jobs=n_jobs)
     assert_same(gram, by_numpy(frame))
+
+
+@pytest.mark.parametrize("batch_rows", [8, 10, 16, 100])
+def test_batches_of_any_size_are_joined_and_cut(tmp_path, batch_rows):
+    frame = sales(n=400)
+    table = pa.Table.from_pandas(frame)
+    with pa.ipc.new_file(tmp_path / "rows.arrow", table.schema) as out:
+        cuts = np.append(0, np.cumsum(np.resize([6, 14, 1, 4, 15, 40], 30)))
+        for start, stop in pairwise(np.append(cuts[cuts < 400], 400)):
+            out.write_table(table.slice(start, stop - start))
+    assert_same(
+        gram_of_file(tmp_path / "rows.arrow", task="shop", target="sales", batch_rows=batch_rows), by_numpy(frame)
+    )
 
 
 def test_the_number_of_threads_changes_not_a_bit(tmp_path):
@@ -153,16 +168,28 @@ def test_progress_runs_to_the_size_of_the_files(tmp_path):
 def test_moments_of_any_blocks_are_those_of_all_rows(blocks, threads):
     rng = np.random.default_rng(len(blocks))
     slots = [np.array(block) for block in blocks]
-    rows = [rng.normal(size=(3, len(block))) for block in blocks]
-    shares = [Moments(3) for _ in range(threads)]
+    rows = [np.column_stack([rng.normal(size=(len(block), 3)), np.ones(len(block))]) for block in blocks]
+    shares = [Moments(4) for _ in range(threads)]
     for slot, row in zip(slots, rows, strict=True):
         mine = [np.flatnonzero(slot % threads == w) for w in range(threads)]
-        assert all(share.add(row.T, slot[at] // threads, at) for share, at in zip(shares, mine, strict=True))
-    everything, task = np.hstack(rows), np.concatenate(slots)
-    reference = GramStats.from_codes(everything[:2].T, everything[2], task, np.arange(6))
+        assert all(share.add(row, slot[at] // threads, at) for share, at in zip(shares, mine, strict=True))
+    everything, task = np.vstack(rows), np.concatenate(slots)
+    reference = GramStats.from_codes(everything[:, :2], everything[:, 2], task, np.arange(6))
     for w, share in enumerate(shares):
-        share.reserve(6)
         mine = np.arange(w, 6, threads)
-        np.testing.assert_array_equal(share.n[: len(mine)], reference.n[mine])
-        np.testing.assert_allclose(share.S[: len(mine), :2, :2], reference.G[mine], atol=1e-12)
-        np.testing.assert_allclose(share.mean[: len(mine), 2], reference.y_mean[mine], atol=1e-12)
+        n, mean, S = share.centred(mine // threads)
+        np.testing.assert_array_equal(n, reference.n[mine])
+        np.testing.assert_allclose(mean[:, 2], reference.y_mean[mine], atol=1e-12)
+        np.testing.assert_allclose(S[:, :2, :2], reference.G[mine], atol=1e-12)
+        np.testing.assert_allclose(S[:, :2, 2], reference.b[mine], atol=1e-12)
+        np.testing.assert_allclose(S[:, 2, 2], reference.yy[mine], atol=1e-12)
+
+
+def test_a_first_block_unlike_all_others_costs_few_digits(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"shop": 1, "x0": rng.normal(size=3000), "sales": rng.normal(size=3000)})
+    frame.loc[:99, "x0"] += 1e9
+    frame.to_parquet(tmp_path / "rows.parquet")
+    gram = gram_of_file(tmp_path / "rows.parquet", task="shop", target="sales", batch_rows=100)
+    # 3,000 rows about the mean of 100: at most 30 times the rounding of the sums.
+    np.testing.assert_allclose(gram.G, by_numpy(frame, ["x0"]).G, rtol=30 * 10 * np.finfo(float).eps)

@@ -65,18 +65,21 @@ class Block:
     transform: Transform | None = None
 
     def rows(self, room: Array | None = None) -> Array:
-        """Features and target as floats, (n, d + 1), NaN where nothing stands; put into `room`, if none transforms."""
+        """Features, target and ones as floats, (n, d + 2); NaN where nothing stands.
+
+        They are put into `room`, whose last column has the ones already, unless the features are transformed.
+        """
         target = floats(self.table[self.columns.target])
         if self.transform is None:
             return row_by_row([*(floats(self.table[name]) for name in self.columns.features), target], room)
         X = self.transform(self.table.select(list(self.columns.features)).to_pandas())
         X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
-        return np.column_stack([X, target])
+        return np.column_stack([X, target, np.ones(len(target))])
 
 
 def raise_not_finite(rows: Array, blocks: list[Block]) -> NoReturn:
     """An error that names the first column with missing or infinite values, in the rows of some blocks."""
-    finite = np.isfinite(rows)
+    finite = np.isfinite(rows[:, :-1])
     if finite.all():
         source = blocks[0].place.source
         raise ValueError(f"{source}: values are so large that their sums overflow. Rescale the columns.")
@@ -85,7 +88,7 @@ def raise_not_finite(rows: Array, blocks: list[Block]) -> NoReturn:
     block = blocks[int(np.searchsorted(starts, row, side="right")) - 1]
     where = block.place.row(row - int(starts[starts <= row][-1]))
     position = int(np.argmin(finite[row]))
-    last = position == rows.shape[1] - 1
+    last = position == finite.shape[1] - 1
     if block.transform is not None and not last:
         raise ValueError(
             f"the `features` transformer returned NaN or infinite values for {where}: impute them before or inside it"
@@ -172,21 +175,23 @@ def coded(column: Any, name: str, place: Place) -> Coded:
 
 
 def row_by_row(columns: list[Array], room: Array | None = None, step: int = 4096) -> Array:
-    """Columns as a matrix whose rows are contiguous; in steps that stay in the cache, 5 times faster than at once.
+    """Columns and a last one of ones as a matrix, row by row.
+
+    In steps that stay in the cache: 5 times faster than at once.
 
     Examples
     --------
-    >>> row_by_row([np.array([1.0, 2.0]), np.array([3.0, 4.0])]).tolist()
-    [[1.0, 3.0], [2.0, 4.0]]
+    >>> row_by_row([np.array([5.0, 6.0]), np.array([3.0, 4.0])]).tolist()
+    [[5.0, 3.0, 1.0], [6.0, 4.0, 1.0]]
     """
     n, width = len(columns[0]), len(columns)
-    rows = np.empty((n, width)) if room is None else room
+    rows = np.ones((n, width + 1)) if room is None else room
     part = np.empty((width, step))
     for start in range(0, n, step):
         here = part[:, : min(step, n - start)]
         for column, out in zip(columns, here, strict=True):
             out[:] = column[start : start + step]
-        rows[start : start + step] = here.T
+        rows[start : start + step, :-1] = here.T
     return rows
 
 

@@ -23,7 +23,7 @@ from kinfolk.large.sums import Rows, Sums, in_order
 from kinfolk.progress import Callback, report
 
 BLOCK_BYTES = 2**26  # of values in a block of rows: larger ones take memory, smaller ones cost more merges
-PIECE_BYTES = 2**23  # of values in what is read at a time: they are still in the cache when they are put row by row
+PIECE_BYTES = 2**24  # of values in what is read at a time: they are still in the cache when they are put row by row
 
 
 def gram_of_file(
@@ -117,7 +117,7 @@ def sum_file(
     callback: Callback | None = None,
 ) -> Sums:
     """One pass over all files; with a `transform` of the features, to features called `names`."""
-    threads, size, width = effective_n_jobs(n_jobs), source.size, len(columns.features) + 1
+    threads, size, width = effective_n_jobs(n_jobs), source.size, len(columns.features) + 2
     names = columns.features if transform is None else names
     sums = Sums(columns, names, dealer=dealer, text=source.text, threads=threads)
     block_rows = checked_rows(batch_rows, width, sums.k)
@@ -126,7 +126,7 @@ def sum_file(
     request = Request(columns.used(), columns.labels(), raw, piece_rows, threads > 1)
     for file in source.files:
         _check_file(source, file, columns, transformed=transform is not None)
-    rooms = Rooms(block_rows, width)
+    rooms = Rooms(block_rows, block_rows + 3 * piece_rows // 2 + 1, width)
 
     def read(item: tuple[Piece, Array, bool]) -> tuple[Rows, bool]:
         piece, room, last = item
@@ -142,10 +142,10 @@ def sum_file(
 
 
 class Rooms:
-    """Memory for blocks of rows, used again and again: fresh memory for every block would cost a third more time."""
+    """Memory for blocks of about so many rows, used again and again: fresh memory would cost a third more time."""
 
-    def __init__(self, rows: int, width: int) -> None:
-        self.rows, self.width = rows, width
+    def __init__(self, rows: int, capacity: int, width: int) -> None:
+        self.rows, self.shape = rows, (capacity, width)
         self.unused: deque[Array] = deque()
 
     def assigned(self, pieces: Iterable[Piece]) -> Iterator[tuple[Piece, Array, bool]]:
@@ -154,14 +154,20 @@ class Rooms:
         for piece in pieces:
             n = piece.table.num_rows
             if room is None:
-                room, used = self.unused.pop() if self.unused else np.empty((2 * self.rows, self.width)), 0
+                room, used = self.unused.pop() if self.unused else self._new(), 0
             full = used + n >= self.rows
             yield piece, room[used : used + n], full
             room, used = (None, 0) if full else (room, used + n)
 
+    def _new(self) -> Array:
+        """A room with ones in the last column."""
+        room = np.empty(self.shape)
+        room[:, -1] = 1.0
+        return room
+
     def free(self, matrix: Array) -> None:
         """Take a room back."""
-        if isinstance(matrix.base, np.ndarray) and matrix.base.shape == (2 * self.rows, self.width):
+        if isinstance(matrix.base, np.ndarray) and matrix.base.shape == self.shape:
             self.unused.append(matrix.base)
 
 

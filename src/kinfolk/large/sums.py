@@ -18,12 +18,13 @@ from kinfolk.large.dealing import Dealer, PartitionDealer
 from kinfolk.large.labels import LabelIndex, as_whole_numbers
 from kinfolk.large.moments import Moments
 
+CENTRED_BYTES = 2**22  # of matrices centred at a time at the end
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class Rows(NamedTuple):
-    """Features and target of some blocks of rows, (n, d + 1); `done` bytes have been read up to here."""
+    """Features, target and ones of some blocks of rows, (n, d + 2); `done` bytes have been read up to here."""
 
     matrix: Array
     blocks: list[Block]
@@ -105,15 +106,15 @@ class Sums:
 
     def _gram(self, slots: NDArray[np.intp], labels: NDArray[Any]) -> GramStats:
         """Statistics in some slots, put together from the shares."""
-        T, d = len(slots), self.shares[0].width - 1
+        T, d = len(slots), self.shares[0].width - 2
         n, mean = np.empty(T), np.empty((T, d + 1))
         G, b, yy = np.empty((T, d, d)), np.empty((T, d)), np.empty(T)
+        step = max(1, CENTRED_BYTES // (8 * (d + 2) ** 2))
         for w, share in enumerate(self.shares):
-            here = np.flatnonzero(slots % self.threads == w)
-            at = slots[here] // self.threads
-            share.reserve(int(at.max(initial=-1)) + 1)
-            n[here], mean[here] = share.n[at], share.mean[at]
-            G[here], b[here], yy[here] = share.S[at, :d, :d], share.S[at, :d, d], share.S[at, d, d]
+            mine = np.flatnonzero(slots % self.threads == w)
+            for here in np.split(mine, range(step, len(mine), step)):
+                n[here], mean[here], S = share.centred(slots[here] // self.threads)
+                G[here], b[here], yy[here] = S[:, :d, :d], S[:, :d, d], S[:, d, d]
         return GramStats(labels, n, mean[:, :d].copy(), mean[:, d].copy(), G, b, yy, self.names)
 
 
