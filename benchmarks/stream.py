@@ -88,12 +88,16 @@ def run(name, path):
     print(json.dumps([wall, cpu, peak]))
 
 
-def measured(name, path, repeats):
-    """Least wall and CPU seconds, greatest peak memory in GB, of some runs in processes of their own."""
-    command = [sys.executable, __file__, "--run", name, "--file", str(path)]
-    runs = [json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(repeats)]
-    wall, cpu, peak = zip(*runs, strict=True)
-    return min(wall), min(cpu), max(peak)
+def measured(path, repeats):
+    """Least wall and CPU seconds, greatest peak memory in GB; in turn, so that other work disturbs all alike."""
+    runs = {name: [] for name in RUNS}
+    for _ in range(repeats):
+        for name, results in runs.items():
+            command = [sys.executable, __file__, "--run", name, "--file", str(path)]
+            results.append(json.loads(subprocess.run(command, check=True, capture_output=True).stdout))
+            print(name, *(f"{value:.2f}" for value in results[-1]), file=sys.stderr, flush=True)
+    columns = {name: list(zip(*results, strict=True)) for name, results in runs.items()}
+    return {name: (min(wall), min(cpu), max(peak)) for name, (wall, cpu, peak) in columns.items()}
 
 
 def main():
@@ -116,10 +120,7 @@ def main():
             f"{options.rows:,.0f} rows, {options.columns} features, {options.tasks:,} tasks, "
             f"{path.stat().st_size / 1e9:.2f} GB of Parquet\n"
         )
-        results = {}
-        for name in RUNS:
-            results[name] = measured(name, path, options.repeats)
-            print(name, *(f"{value:.2f}" for value in results[name]), file=sys.stderr, flush=True)
+        results = measured(path, options.repeats)
         print("| | seconds | CPU seconds | peak GB | times the fastest sum |\n|---|---|---|---|---|")
         fastest = min(results[function.__name__][0] for function in SUMS)
         for name, (wall, cpu, peak) in results.items():

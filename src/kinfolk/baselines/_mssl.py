@@ -23,6 +23,7 @@ from kinfolk.weights.shared import can_share, solve_shared
 WEIGHTS_TOL = 1e-9  # relative residual of the weight step, where it is iterative
 
 INNER = 0.1  # the precision step is solved to this share of the gap that the round before left
+ROUNDING = 1e-13  # of the objective: the gap still falls when its changes are no longer seen
 PRECISION_ITERATIONS = 300  # per round: an unfinished precision step goes on in the next
 
 
@@ -188,14 +189,14 @@ def alternate(problem: StructuredProblem, *, tol: float, max_iter: int, callback
         W_new = problem.weight_step(ahead, Om_new).value
         value = problem.objective(W_new, Om_new)
         k += 1
-        if value > history[-1]:
-            if ahead is W:  # by rounding only: nothing more can be gained
+        if value > history[-1] + ROUNDING * abs(value):
+            if ahead is W:  # a step that cannot climb: nothing more can be gained
                 break
             ahead, t = W, 1.0
             continue
         t, t_old = (1 + np.sqrt(1 + 4 * t * t)) / 2, t
         ahead = W_new + (t_old - 1) / t * (W_new - W) if t_old > 1 else W_new
         W, Om, gap = W_new, Om_new, problem.precision_gap(W_new, Om_new)
-        history.append(value)
+        history.append(min(value, history[-1]))
         report(callback, "fit", k, max_iter, value)
     return Alternated(W, Om, np.array(history), k, gap)
