@@ -67,7 +67,7 @@ class Block:
     def rows(self, room: Array | None = None) -> Array:
         """Features, target and ones as floats, (n, d + 2); NaN where nothing stands.
 
-        They are put into `room`, whose last column has the ones already, unless the features are transformed.
+        They are put into `room`, unless the features are transformed.
         """
         target = floats(self.table[self.columns.target])
         if self.transform is None:
@@ -185,13 +185,13 @@ def row_by_row(columns: list[Array], room: Array | None = None, step: int = 4096
     [[5.0, 3.0, 1.0], [6.0, 4.0, 1.0]]
     """
     n, width = len(columns[0]), len(columns)
-    rows = np.ones((n, width + 1)) if room is None else room
-    part = np.empty((width, step))
+    rows = np.empty((n, width + 1)) if room is None else room
+    part = np.ones((width + 1, step))
     for start in range(0, n, step):
         here = part[:, : min(step, n - start)]
-        for column, out in zip(columns, here, strict=True):
+        for column, out in zip(columns, here[:-1], strict=True):
             out[:] = column[start : start + step]
-        rows[start : start + step, :-1] = here.T
+        rows[start : start + step] = here.T
     return rows
 
 

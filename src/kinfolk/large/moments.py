@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from kinfolk.gram import Array
 from kinfolk.memory import check_memory
 
-RUN_BYTES = 2**19  # of rows, and of matrices, worked on at a time: they stay in the cache
+RUN_BYTES = 2**20  # of rows, and of matrices, worked on at a time: they stay in the cache
 
 
 class Moments:
@@ -41,7 +41,8 @@ class Moments:
     def __init__(self, width: int) -> None:
         self.width = width
         self.reference, self.sums = np.zeros((0, width)), np.zeros((0, width, width))
-        self._room = np.empty(0)  # for the sorted rows of a block: fresh memory every time would cost a quarter more
+        self.begun = np.zeros(0, bool)  # slots that have a reference
+        self._room = np.empty(0)  # for the rows worked on: fresh memory every time would cost a quarter more
 
     def add(self, rows: Array, slots: NDArray[np.intp], only: NDArray[np.intp] | None = None) -> bool:
         """Add rows to their slots; whether all sums were finite.
@@ -63,8 +64,7 @@ class Moments:
         rank[by_rows] = np.arange(len(present))
         order = stable_order(rank[slots])
         self.reserve(len(count))
-        gathered = self._gathered(rows, order if only is None else only[order])
-        return self._add_sorted(gathered, count[by_rows], by_rows)
+        return self._add_sorted(rows, order if only is None else only[order], count[by_rows], by_rows)
 
     def centred(self, slots: NDArray[np.intp]) -> tuple[Array, Array, Array]:
         """Rows n (p,), means (p, d + 1) and centred second moments (p, d + 1, d + 1) in some slots."""
@@ -86,11 +86,31 @@ class Moments:
             f"statistics of more than {have} tasks (or folds of tasks) with {self.width - 2} features",
             "Give fewer `columns`, or check that the task column is not a row number.",
         )
-        for name in ("reference", "sums"):
+        for name in ("reference", "sums", "begun"):
             old = getattr(self, name)
-            bigger = np.zeros((have + more, *old.shape[1:]))
+            bigger = np.zeros((have + more, *old.shape[1:]), old.dtype)
             bigger[:have] = old
             setattr(self, name, bigger)
+
+    def _add_sorted(
+        self, rows: Array, order: NDArray[np.intp], count: NDArray[np.intp], slots: NDArray[np.intp]
+    ) -> bool:
+        """Add `rows[order]`, in which task follows task, by increasing `count`."""
+        first_row, finite = 0, True
+        for first, last, n in runs(count, self.width):
+            these = order[first_row : first_row + n * (last - first)]
+            first_row += len(these)
+            here = self._gathered(rows, these).reshape(last - first, n, self.width)
+            at = slots[first:last]
+            new = ~self.begun[at]
+            if new.any():
+                self.reference[at[new], :-1] = here[new, :, :-1].mean(axis=1)
+                self.begun[at] = True
+            here -= self.reference[at][:, None, :]
+            A = np.matmul(here.transpose(0, 2, 1), here)
+            finite = finite and bool(np.isfinite(A.sum()))
+            self.sums[at] += A
+        return finite
 
     def _gathered(self, rows: Array, order: NDArray[np.intp]) -> Array:
         size = self.width * len(order)
@@ -98,22 +118,6 @@ class Moments:
             self._room = np.empty(size)
         # mode="clip" lets NumPy write into `out` directly; every position is in range.
         return np.take(rows, order, axis=0, out=self._room[:size].reshape(-1, self.width), mode="clip")
-
-    def _add_sorted(self, rows: Array, count: NDArray[np.intp], slots: NDArray[np.intp]) -> bool:
-        """Add rows in which task follows task, by increasing `count`."""
-        first_row, finite = 0, True
-        for first, last, n in runs(count, self.width):
-            here = rows[first_row : first_row + n * (last - first)].reshape(last - first, n, self.width)
-            first_row += n * (last - first)
-            at = slots[first:last]
-            new = self.sums[at, -1, -1] == 0
-            if new.any():
-                self.reference[at[new], :-1] = here[new, :, :-1].mean(axis=1)
-            here -= self.reference[at][:, None, :]
-            A = np.matmul(here.transpose(0, 2, 1), here)
-            finite = finite and bool(np.isfinite(np.einsum("kjj->kj", A)).all())
-            self.sums[at] += A
-        return finite
 
 
 def runs(count: NDArray[np.intp], width: int) -> Iterator[tuple[int, int, int]]:

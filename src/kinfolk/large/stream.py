@@ -22,7 +22,7 @@ from kinfolk.large.sources import Piece, Source, open_source
 from kinfolk.large.sums import Rows, Sums, in_order
 from kinfolk.progress import Callback, report
 
-BLOCK_BYTES = 2**26  # of values in a block of rows: larger ones take memory, smaller ones cost more merges
+BLOCK_BYTES = 3 * 2**25  # of values in a block of rows: larger ones take memory, smaller ones cost more merges
 PIECE_BYTES = 2**24  # of values in what is read at a time: they are still in the cache when they are put row by row
 
 
@@ -49,13 +49,13 @@ def gram_of_file(
     task, target : names of columns
     drop : columns to leave out
     columns : the features, in this order; by default all columns but task, target and `drop`
-    batch_rows : about how many rows are held at a time; by default as many as make 64 MB
+    batch_rows : about how many rows are held at a time; by default as many as make 96 MB
     n_jobs : threads; -1 for all cores
     callback : called with a `Progress` in bytes after every block
 
     Examples
     --------
-    from pathlib import Path
+    >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     file = Path(folder) / "sales.csv"
@@ -94,7 +94,7 @@ def folds_of_file(
     cv : number of folds
     groups : a column (day, sitting) whose rows of equal value stay in one fold; no feature unless in `columns`
     random_state : draws the folds; they also depend on `batch_rows`
-    batch_rows : about how many rows are held at a time; by default as many as make 128 MB
+    batch_rows : about how many rows are held at a time; by default as many as make 96 MB
     """
     source = open_source(path)
     used = choose_columns(
@@ -154,16 +154,10 @@ class Rooms:
         for piece in pieces:
             n = piece.table.num_rows
             if room is None:
-                room, used = self.unused.pop() if self.unused else self._new(), 0
+                room, used = self.unused.pop() if self.unused else np.empty(self.shape), 0
             full = used + n >= self.rows
             yield piece, room[used : used + n], full
             room, used = (None, 0) if full else (room, used + n)
-
-    def _new(self) -> Array:
-        """A room with ones in the last column."""
-        room = np.empty(self.shape)
-        room[:, -1] = 1.0
-        return room
 
     def free(self, matrix: Array) -> None:
         """Take a room back."""
@@ -205,7 +199,7 @@ def _check_file(source: Source, file: Path, columns: Columns, *, transformed: bo
 def checked_rows(batch_rows: int | None, width: int, k: int = 1) -> int:
     """Rows to hold at a time: as given, or as many as make a block of the usual size."""
     if batch_rows is None:
-        return max(1000, BLOCK_BYTES * min(k, 2) // (8 * width))
+        return max(1000, BLOCK_BYTES // (8 * width))
     if isinstance(batch_rows, bool) or int(batch_rows) != batch_rows or batch_rows < 1:
         raise ValueError(f"batch_rows={batch_rows!r} must be a whole number, at least 1")
     return int(batch_rows)

@@ -86,7 +86,8 @@ class Sums:
         with np.errstate(invalid="ignore", over="ignore"):
             if self.threads == 1:
                 return self.shares[w].add(matrix, slots)
-            mine = np.flatnonzero(slots % self.threads == w)
+            is_mine = np.arange(slots.max(initial=-1) + 1) % self.threads == w
+            mine = np.flatnonzero(is_mine[slots])
             return self.shares[w].add(matrix, slots[mine] // self.threads, mine)
 
     def parts(self) -> list[GramStats]:
