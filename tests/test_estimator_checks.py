@@ -1,7 +1,7 @@
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from kinfolk import GAMTL
+from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
 
 # Needs arrays of other libraries, and skips unless an environment variable is set.
 NOT_OURS = {"check_array_api_input"}
@@ -16,6 +16,10 @@ def conventions(estimators):
                 yield pytest.param(instance, check, id=f"{type(estimator).__name__}-{name}")
 
 
-@pytest.mark.parametrize(("estimator", "check"), list(conventions([GAMTL()])))
+# Small grids: these tests are about conventions.
+SMALL = {"strengths": (1.0,), "ridges": (1.0,), "anchors": (0.0,), "cv": 2}
+
+
+@pytest.mark.parametrize(("estimator", "check"), list(conventions([GAMTL(), GAMTLCV(**SMALL), RBFGAMTL(**SMALL)])))
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)

@@ -186,8 +186,35 @@ def test_rbf_heads_follow_curves_that_lines_cannot():
     assert curved.rbf_setting_ in curved.rbf_errors_
 
 
-def test_rbf_takes_long_tables_without_weights():
-    with pytest.raises(ValueError, match="long tables"):
-        RBFGAMTL().fit(np.ones((5, 2)), np.ones((5, 3)))
-    with pytest.raises(ValueError, match="sample_weight"):
-        RBFGAMTL(task=0).fit(np.ones((5, 2)), np.ones(5), sample_weight=np.ones(5))
+def curves():
+    """Inputs (30, 1) common to two tasks that bend the other way: wide targets."""
+    rng = np.random.default_rng(0)
+    x = np.linspace(-3, 3, 30)[:, None]
+    return x, np.column_stack([np.sin(x[:, 0]), -np.sin(x[:, 0])]) + 0.05 * rng.normal(size=(30, 2))
+
+
+def pairs_of(fold):
+    """Folds as pairs of row positions."""
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(2)]
+
+
+def test_rbf_on_wide_targets_is_rbf_on_the_long_table():
+    x, Y = curves()
+    Y[3, 1] = np.nan
+    fold = np.arange(30) % 2
+    wide = RBFGAMTL(**QUICK, cv=pairs_of(fold)).fit(x, Y)
+    seen = ~np.isnan(Y.T.ravel())
+    table = np.column_stack([np.repeat([0, 1], 30), np.tile(x, (2, 1))])
+    long = RBFGAMTL(task=0, **QUICK, cv=pairs_of(np.tile(fold, 2)[seen])).fit(table[seen], Y.T.ravel()[seen])
+    np.testing.assert_allclose(wide.predict(x).T.ravel(), long.predict(table), rtol=1e-6, atol=1e-8)
+
+
+def test_rbf_weights_are_repeated_rows():
+    x, Y = curves()
+    weight = np.tile([1, 2, 0], 10)
+    again = np.repeat(np.arange(30), weight)
+    fold = np.arange(30) % 2
+    weighted = RBFGAMTL(**QUICK, cv=pairs_of(fold)).fit(x, Y, sample_weight=weight)
+    repeated = RBFGAMTL(**QUICK, cv=pairs_of(fold[again])).fit(x[again], Y[again])
+    assert weighted.rbf_setting_.n_centers >= 20  # as many as rows: k-means starts by chance otherwise
+    np.testing.assert_allclose(weighted.predict(x), repeated.predict(x), rtol=1e-6, atol=1e-8)

@@ -84,6 +84,7 @@ def search_features(
     labels: NDArray[Any],
     fold: NDArray[np.intp],
     *,
+    weight: Array | None = None,
     error: Callable[[Folds], float],
     axes: Axes | None = None,
     start: Setting | None = None,
@@ -101,16 +102,17 @@ def search_features(
     ----------
     X, y, codes : training rows (n, d), targets and task numbers; `labels[codes]` are the tasks
     fold : number of the fold of every row
+    weight : of every row, greater than 0
     error : head, as a function of the statistics of folds
     axes, start : the values to combine, and where to begin
     random_state : starts k-means
     """
     axes = axes or Axes()
     seed = int(generator(random_state).integers(2**31 - 1))
-    make = _Maker(X, GramStats.from_codes(X, y, codes, labels), seed)
+    make = _Maker(X, weight, GramStats.from_codes(X, y, codes, labels, weight=weight), seed)
 
     def folds_at(setting: Setting) -> Folds:
-        return Folds.of_rows(make(setting).transform(X), y, codes, labels, fold)
+        return Folds.of_rows(make(setting).transform(X), y, codes, labels, fold, weight=weight)
 
     errors: dict[Setting, float] = {}
     best = axes.nearest(start or Setting())
@@ -128,8 +130,8 @@ def search_features(
 class _Maker:
     """Fitted transformers by setting; k-means runs once per exponent and number of centres."""
 
-    def __init__(self, X: Array, gram: GramStats, seed: int) -> None:
-        self.X, self.gram, self.seed = X, gram, seed
+    def __init__(self, X: Array, weight: Array | None, gram: GramStats, seed: int) -> None:
+        self.X, self.weight, self.gram, self.seed = X, weight, gram, seed
         self.placed: dict[tuple[float, int], RBFFeatures] = {}
 
     def __call__(self, setting: Setting) -> RBFFeatures:
@@ -137,5 +139,5 @@ class _Maker:
         if key not in self.placed:
             scale = slope_scale(self.gram, exponent=setting.exponent)
             features = RBFFeatures(setting.n_centers, scale=scale, random_state=self.seed)
-            self.placed[key] = features.fit(self.X)
+            self.placed[key] = features.fit(self.X, sample_weight=self.weight)
         return self.placed[key].with_width(setting.width, linear=setting.linear)

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
 
 from kinfolk.gram import Array, GramStats
 
@@ -94,15 +94,17 @@ class RBFFeatures(TransformerMixin, BaseEstimator):
         self.scale = scale
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Place the centres; y is not used."""
         X = validate_data(self, X, dtype=np.float64)
         self._check_parameters()
         scale = self._scale()
-        self.mean_ = X.mean(axis=0)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        X, weight = X[weight > 0], weight[weight > 0]
+        self.mean_ = np.average(X, axis=0, weights=weight)
         Z = (X - self.mean_) * scale
-        self.size_ = root_mean_square(Z)
-        centers = place_centers(Z, self.n_centers, random_state=self.random_state)
+        self.size_ = root_mean_square(Z, weight)
+        centers = place_centers(Z, self.n_centers, weight=weight, random_state=self.random_state)
         self.centers_, self.spreads_ = centers.position, centers.spread
         self.widths_ = self.width * centers.spread
         return self
@@ -144,15 +146,16 @@ class RBFFeatures(TransformerMixin, BaseEstimator):
         return scale
 
 
-def place_centers(Z: Array, n_centers: int, *, random_state: Any = None) -> Centers:
+def place_centers(Z: Array, n_centers: int, *, weight: Array | None = None, random_state: Any = None) -> Centers:
     """k-means centres of the rows of Z and the spread of their members; at most as many as there are distinct rows."""
     first = distinct_rows(Z)
-    position = Z[np.sort(first)] if len(first) <= n_centers else _k_means(Z, n_centers, random_state)
+    weight = np.ones(len(Z)) if weight is None else weight
+    position = Z[first] if len(first) <= n_centers else _k_means(Z, n_centers, weight, random_state)
     nearest = euclidean_distances(Z, position, squared=True).argmin(axis=1)
-    count = np.bincount(nearest, minlength=len(position))
-    offset = np.square(Z - position[nearest]).sum(axis=1)
-    squared = np.bincount(nearest, offset, len(position)) / np.maximum(count, 1)
-    used = count > 0
+    size = np.bincount(nearest, weight, len(position))
+    offset = weight * np.square(Z - position[nearest]).sum(axis=1)
+    used = size > 0
+    squared = np.bincount(nearest, offset, len(position)) / np.where(used, size, 1.0)
     return Centers(position[used], _floored(np.sqrt(squared[used]), position[used]))
 
 
@@ -225,9 +228,9 @@ def spread_of_inputs(gram: GramStats) -> Array:
     return np.where(sd > 1e-12 * np.abs(mean), sd, 0.0)
 
 
-def root_mean_square(Z: Array) -> float:
+def root_mean_square(Z: Array, weight: Array) -> float:
     """Of the norms of the rows; 1 if all are zero."""
-    return float(np.sqrt(np.square(Z).sum(axis=1).mean())) or 1.0
+    return float(np.sqrt(np.average(np.square(Z).sum(axis=1), weights=weight))) or 1.0
 
 
 def _root_mean_square_slopes(gram: GramStats, factor: Array, penalty: float) -> Array:
@@ -240,7 +243,7 @@ def _root_mean_square_slopes(gram: GramStats, factor: Array, penalty: float) -> 
     return np.sqrt(np.square(W[:, :, 0]).mean(axis=0))
 
 
-def _k_means(Z: Array, n_centers: int, random_state: Any) -> Array:
+def _k_means(Z: Array, n_centers: int, weight: Array, random_state: Any) -> Array:
     if len(Z) > MANY_ROWS:
         method = MiniBatchKMeans(n_centers, batch_size=4096, n_init=3, random_state=random_state)
     else:
@@ -248,7 +251,7 @@ def _k_means(Z: Array, n_centers: int, random_state: Any) -> Array:
     with warnings.catch_warnings():
         # Too few distinct rows after rounding inside k-means: the empty clusters are dropped by the caller.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return np.asarray(method.fit(Z).cluster_centers_)
+        return np.asarray(method.fit(Z, sample_weight=weight).cluster_centers_)
 
 
 def _floored(spread: Array, position: Array) -> Array:

@@ -224,6 +224,12 @@ def _given_folds(cv: Any, n: int) -> NDArray[np.intp]:
     return fold
 
 
+def check_fold_numbers(fold: NDArray[np.intp]) -> None:
+    """Cross-validation needs rows in two folds at least; `fold` has a number per row."""
+    if len(np.unique(fold)) < 2:
+        raise ValueError(f"got n_samples={len(fold)} in one fold: cross-validation needs rows in at least 2 folds")
+
+
 def _read_groups(groups: Any, n: int) -> NDArray[np.intp] | None:
     if groups is None:
         return None

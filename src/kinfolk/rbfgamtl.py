@@ -10,7 +10,7 @@ from kinfolk._rbf_search import search_features
 from kinfolk.baselines._ridge import choose_penalty, typical_eigenvalue
 from kinfolk.baselines.mean_shrunk import MeanShrunk
 from kinfolk.contenders import Candidate, limits
-from kinfolk.folds import Folds, fold_of_rows
+from kinfolk.folds import Folds, check_fold_numbers, fold_of_rows
 from kinfolk.gamtlcv import GAMTLCV
 from kinfolk.gram import Array, GramStats
 from kinfolk.progress import Callback
@@ -77,27 +77,25 @@ class RBFGAMTL(GAMTLCV):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose the basis functions, then fit all heads; see `GAMTLCV.fit`."""
-        if sample_weight is not None:
-            raise ValueError("RBFGAMTL does not take sample_weight: repeat rows, or use GAMTLCV on RBFFeatures")
-        rows = read_rows(X, y, task=self.task)
-        if rows.codes is None:
-            raise ValueError("RBFGAMTL takes long tables: one row per target and a task column, named by `task`")
+        rows = read_rows(X, y, task=self.task, sample_weight=sample_weight)
         inputs, names = self._fit_features(rows)
         fold = fold_of_rows(
             rows, inputs, rows.gram(inputs, names), cv=self.cv, groups=groups, random_state=self.random_state
         )
-        seen = ~np.isnan(rows.y)
+        at = rows.targets()
+        check_fold_numbers(fold[at.row])
         found = search_features(
-            inputs[seen],
-            rows.y[seen],
-            rows.codes[seen],
+            inputs[at.row],
+            at.y,
+            at.codes,
             rows.schema.labels,
-            fold[seen],
+            fold[at.row],
+            weight=at.weight,
             error=head_error,
             random_state=self.random_state,
         )
         self.rbf_, self.rbf_setting_, self.rbf_errors_ = found.features, found.best, found.errors
-        self._set_schema(rows.schema, single=self.task is None)
+        self._set_schema(rows.schema, single=rows.y.ndim == 1 and self.task is None)
         self._fit_statistics(found.folds.total, found.folds)
         return self
 
@@ -109,11 +107,6 @@ class RBFGAMTL(GAMTLCV):
 
     def _limits(self, folds: Folds) -> list[Candidate]:
         return limits(folds, mean_ridge=MEAN_RIDGE, slopes=False)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = False
-        return tags
 
 
 def head_error(folds: Folds) -> float:

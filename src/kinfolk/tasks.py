@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,24 @@ class Rows:
             weight=weight,
             feature_names=feature_names,
         )
+
+    def targets(self) -> Targets:
+        """The observed targets one by one, also those of a wide table."""
+        seen = ~np.isnan(self.y)
+        if self.weight is not None:
+            seen[self.weight == 0] = False
+        row, *code = np.nonzero(seen)
+        weight = None if self.weight is None else self.weight[row]
+        return Targets(row, code[0] if self.codes is None else self.codes[row], self.y[seen], weight)
+
+
+class Targets(NamedTuple):
+    """Targets with the positions of their rows, the codes of their tasks and their weights."""
+
+    row: NDArray[np.intp]
+    codes: NDArray[np.intp]
+    y: Array
+    weight: Array | None
 
 
 def read_rows(X: Any, y: Any, *, task: str | int | None, sample_weight: Any = None) -> Rows:

@@ -16,6 +16,7 @@ GAIN = 1e-4  # relative gain at the edge of the grid that is worth going on for
 
 Model = Callable[[float], tuple[Array, Array]]  # penalty -> coefficients (T, d) and intercepts (T,)
 ROUNDING = 1e-28  # squares of values that differ in no digit but the last
+RESOLUTION = 1e-7  # of held-out errors, relative to the target: squares come from differences of statistics
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +85,9 @@ def choose_penalty(prepare: Callable[[GramStats], Model], folds: Folds, scoring:
 
     def error(multiple: float) -> float:
         errors = np.stack([squared_errors(part, *model(multiple * unit)) for model, part in models])
-        return float(cv_error(errors.sum(axis=0), folds.total, scoring))
+        return max(float(cv_error(errors.sum(axis=0), folds.total, scoring)), least)
 
+    least = RESOLUTION * float(cv_error(folds.total.yy, folds.total, scoring))
     unit = typical_eigenvalue(folds.total)
     return _scaled(search(error), unit)
 
