@@ -7,6 +7,7 @@ from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.contenders import fit_candidates, graph_candidate, limits
 from kinfolk.datasets import make_circle, make_groups
 from kinfolk.folds import Folds, squared_errors
+from kinfolk.gamtlcv import paired_gain
 from kinfolk.gram import GramStats
 from kinfolk.stacking import best_mixture, cross_errors, mixture_errors, model_errors
 from problems import frame
@@ -218,3 +219,35 @@ def test_rbf_weights_are_repeated_rows():
     repeated = RBFGAMTL(**QUICK, cv=pairs_of(fold[again])).fit(x[again], Y[again])
     assert weighted.rbf_setting_.n_centers >= 20  # as many as rows: k-means starts by chance otherwise
     np.testing.assert_allclose(weighted.predict(x), repeated.predict(x), rtol=1e-6, atol=1e-8)
+
+
+def test_gain_over_common_folds_counts_a_fold_as_one_observation():
+    """By simulation: differences that all tasks share within a fold, beside ones of their own."""
+    rng = np.random.default_rng(0)
+    k, T, level = 10, 30, 100.0
+    means, one_way, two_way = [], [], []
+    for _ in range(300):
+        change = rng.normal(size=(k, 1)) + rng.normal(size=(k, T))
+        before, after = np.full((k, T), level), level - change
+        means.append(paired_gain(before, after, np.full(T, float(k))).mean)
+        one_way.append(paired_gain(before.sum(axis=0), after.sum(axis=0), np.full(T, float(k))).standard_error)
+        two_way.append(paired_gain(before, after, np.full(T, float(k))).standard_error)
+    assert np.std(means) == pytest.approx(np.sqrt(np.mean(np.square(two_way))), rel=0.15)
+    assert np.mean(one_way) < 0.3 * np.std(means)
+
+
+def test_gain_over_common_folds_is_that_over_tasks_where_folds_have_nothing_in_common():
+    rng = np.random.default_rng(1)
+    before = rng.uniform(1, 2, size=(5, 200))
+    after = before * rng.uniform(0.8, 1.1, size=before.shape)
+    rows = np.full(200, 5.0)
+    one, two = paired_gain(before.sum(axis=0), after.sum(axis=0), rows), paired_gain(before, after, rows)
+    assert two.mean == pytest.approx(one.mean)
+    assert one.standard_error <= two.standard_error < 2.5 * one.standard_error
+
+
+@pytest.mark.parametrize(("rows", "d", "folds"), [(12, 8, 10), (16, 8, 5), (9, 8, 5)])
+def test_few_common_rows_get_more_folds(rows, d, folds):
+    rng = np.random.default_rng(rows)
+    X, Y = rng.normal(size=(rows, d)), rng.normal(size=(rows, 3))
+    assert GAMTLCV(**QUICK).fit(X, Y).n_splits_ == folds

@@ -65,6 +65,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     def _wants_folds(self) -> bool:
         return False
 
+    def _cv(self, gram: GramStats, groups: Any) -> Any:
+        """Folds for rows with these statistics: a number, or pairs of row positions."""
+        return self.cv
+
     def _fit_folds(self, folds: Folds) -> Fit:
         raise NotImplementedError
 
@@ -100,7 +104,9 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             check_rows_per_task(gram)
         folds = None
         if self._wants_folds():
-            folds = folds_of_rows(rows, features, gram, cv=self.cv, groups=groups, random_state=self.random_state)
+            folds = folds_of_rows(
+                rows, features, gram, cv=self._cv(gram, groups), groups=groups, random_state=self.random_state
+            )
         self._set_schema(rows.schema, single=rows.y.ndim == 1 and self.task is None)
         self._fit_statistics(gram, folds)
         return self

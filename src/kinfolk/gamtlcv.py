@@ -36,7 +36,8 @@ from kinfolk.uncertainty import HeldOut
 
 MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's own data
 ENLARGE = 2  # times that the grid of strengths may grow at the edge where the best one lies
-CAUTION = 1.0  # standard errors by which a model must beat random slopes, which need no tuning, to share in full
+CAUTION = 2.0  # what a share of a model costs that does not clearly beat random slopes, which need no tuning
+CLEARLY = 0.05  # relative difference of held-out errors at which random slopes are the wrong model
 FINALISTS = 4  # graph candidates that may share in the mixture
 
 
@@ -68,7 +69,9 @@ class GAMTLCV(GraphRegressor):
     ridges : penalties to try, in multiples of the best one of a ridge per task
     anchors, metrics : to try, see `GAMTL`
     intercept : "auto" (what a mixed model cross-validates better with), "free" or "shrunk"
-    cv : folds, a number, or (train, test) pairs of row positions
+    cv : folds, a number, or (train, test) pairs of row positions. The number is doubled where tasks share their inputs
+        and have fewer rows than twice the features: every fold then takes the same directions from all of them, and
+        models would be judged by much worse fits than they are used for
     guard : standard errors by which the graph must win
     features : a transformer for the non-task columns; columns are put on one scale in any case
     unseen : "error" or "mean": what predict does with tasks that fit has not seen
@@ -127,6 +130,12 @@ class GAMTLCV(GraphRegressor):
     def _wants_folds(self) -> bool:
         return True
 
+    def _cv(self, gram: GramStats, groups: Any) -> Any:
+        if not isinstance(self.cv, int) or groups is not None or gram.n_tasks == 1 or not gram.is_shared():
+            return self.cv
+        few = 2 * self.cv <= int(gram.n.max(initial=0.0)) < 2 * gram.n_features
+        return 2 * self.cv if few else self.cv
+
     def _fit_folds(self, folds: Folds) -> Fit:
         self._check_parameters()
         rows = folds.total.n.sum()
@@ -177,7 +186,7 @@ class GAMTLCV(GraphRegressor):
         weight = search.task_weights()
         without = search.mixture(search.limits(), weight)
         with_graph = search.mixture(search.limits() + search.finalists(FINALISTS), weight)
-        gain = paired_gain(without.errors, with_graph.errors, search.rows)
+        gain = search.gain(without, with_graph)
         helps = bool(gain.mean > self.guard * gain.standard_error)
         chosen = with_graph if helps else without
         total = search.folds.total
@@ -193,8 +202,8 @@ class GAMTLCV(GraphRegressor):
             "feature_scale_": scale,
             "n_splits_": len(search.folds),
             "cv_results_": search.table(),
-            "cv_errors_": np.sqrt(chosen.errors / search.rows),
-            "limit_errors_": np.sqrt(without.errors / search.rows),
+            "cv_errors_": np.sqrt(chosen.errors.sum(axis=0) / search.rows),
+            "limit_errors_": np.sqrt(without.errors.sum(axis=0) / search.rows),
             "optimality_": model.optimality_,
             "converged_": model.converged_,
             "objective_history_": model.objective_history_,
@@ -237,7 +246,7 @@ class GAMTLCV(GraphRegressor):
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Candidates with their shares, and the held-out squared errors of every task."""
+    """Candidates with their shares, and the held-out squared errors by fold and task."""
 
     members: list[Candidate]
     shares: Array
@@ -301,26 +310,41 @@ class Search:
         """The graph candidate of least error."""
         return self.tried[self.finalists(1)[0]]
 
+    def best_limit(self) -> int:
+        """Position of the candidate of least error without a graph."""
+        return min(self.limits(), key=lambda k: self.score(self.squared[k]))
+
+    def favourite(self) -> int:
+        """Position of the model that others must beat: random slopes, unless a limit is clearly better."""
+        names = [candidate.name for candidate in self.tried]
+        usual, best = self._index(SLOPES if SLOPES in names else SHRUNK), self.best_limit()
+        is_wrong = self.score(self.squared[best]) < (1 - CLEARLY) * self.score(self.squared[usual])
+        return best if is_wrong else usual
+
     def task_weights(self) -> Array:
         """1 / RMSE of every task under the best limit: the gradient of the mean over tasks of the RMSE."""
-        best = min(self.limits(), key=lambda k: self.score(self.squared[k]))
-        rmse = np.sqrt(self.squared[best] / self.rows)
+        rmse = np.sqrt(self.squared[self.best_limit()] / self.rows)
         floor = 0.05 * float(np.median(rmse[self.rows > TINY]))
         return np.where(self.rows > TINY, 1 / np.maximum(rmse, max(floor, TINY)) / self.rows, 0.0)
 
     def mixture(self, which: list[int], weight: Array) -> Mixture:
         """The mixture of some candidates with the least weighted held-out error."""
-        E = np.zeros((len(self.rows), len(which), len(which)))
+        by_fold = []
         for f, part in enumerate(self.folds.held_out):
             W, c = (np.stack([models[f][k] for k in which]) for models in (self.coef, self.intercept))
-            E += cross_errors(part, W, c)
-        names = [self.tried[k].name for k in which]
-        favourite = names.index(SLOPES if SLOPES in names else SHRUNK)
-        shares = best_mixture(E, weight, favourite=favourite, caution=CAUTION)
+            by_fold.append(cross_errors(part, W, c))
+        favourite = which.index(self.favourite())
+        shares = best_mixture(np.sum(by_fold, axis=0), weight, favourite=favourite, caution=CAUTION)
         kept = shares > 1e-3
         shares = np.where(kept, shares, 0.0) / shares[kept].sum()
-        errors = mixture_errors(E, shares)
+        errors = np.stack([mixture_errors(E, shares) for E in by_fold])
         return Mixture([self.tried[k] for k, keep in zip(which, kept, strict=True) if keep], shares[kept], errors)
+
+    def gain(self, before: Mixture, after: Mixture) -> Gain:
+        """What the second mixture gains over the first; tasks with the same inputs have the same rows held out."""
+        shared = self.folds.total.n_tasks > 1 and self.folds.total.is_shared()
+        one, two = (m.errors if shared else m.errors.sum(axis=0) for m in (before, after))
+        return paired_gain(one, two, self.rows)
 
     def table(self) -> list[dict[str, Any]]:
         """One row per candidate."""
@@ -336,12 +360,23 @@ class Search:
 
 
 def paired_gain(before: Array, after: Array, rows: Array) -> Gain:
-    """Relative fall of the RMSE, mean over tasks, with its standard error over tasks."""
+    """Relative fall of the RMSE, mean over tasks, with its standard error over tasks.
+
+    Errors (k, T) by folds that are common to all tasks vary with the fold as well: what all tasks gain or lose in one
+    fold counts as one observation then (a variance clustered both ways).
+    """
     seen = rows > TINY
-    one, two = np.sqrt(before[seen] / rows[seen]), np.sqrt(after[seen] / rows[seen])
-    gain = (one - two) / max(float(one.mean()), TINY)
-    error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.inf
-    return Gain(float(gain.mean()), float(error))
+    before, after, n = np.atleast_2d(before)[:, seen], np.atleast_2d(after)[:, seen], rows[seen]
+    one, two = np.sqrt(before.sum(axis=0) / n), np.sqrt(after.sum(axis=0) / n)
+    level = max(float(one.mean()), TINY)
+    gain = (one - two) / level
+    if len(gain) < 2:
+        return Gain(float(gain.mean()), np.inf)
+    variance = gain.var(ddof=1) / len(gain)
+    if len(before) > 1:
+        cells = (before - after) / np.maximum((one + two) * n, TINY) / (level * len(gain))  # they add up to the gain
+        variance += max(0.0, len(cells) * float(cells.sum(axis=1).var(ddof=1)) - float(np.square(cells).sum()))
+    return Gain(float(gain.mean()), float(np.sqrt(variance)))
 
 
 def feature_scale(gram: GramStats) -> NDArray[np.float64]:

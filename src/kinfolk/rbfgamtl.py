@@ -79,8 +79,9 @@ class RBFGAMTL(GAMTLCV):
         """Choose the basis functions, then fit all heads; see `GAMTLCV.fit`."""
         rows = read_rows(X, y, task=self.task, sample_weight=sample_weight)
         inputs, names = self._fit_features(rows)
+        gram = rows.gram(inputs, names)
         fold = fold_of_rows(
-            rows, inputs, rows.gram(inputs, names), cv=self.cv, groups=groups, random_state=self.random_state
+            rows, inputs, gram, cv=self._cv(gram, groups), groups=groups, random_state=self.random_state
         )
         at = rows.targets()
         check_fold_numbers(fold[at.row])

@@ -66,8 +66,9 @@ def task_errors(
     training = getattr(model, "gram_", None)
     if training is not None and not same_rows(training, gram):
         return _on_new_rows(model, training, gram.reindex(model.tasks_))
-    searched = isinstance(model, GAMTLCV)
-    cv, seed = (model.cv, model.random_state) if searched else (FOLDS if gram.n_tasks <= MANY else FOLDS_MANY, 0)
+    cv, seed = FOLDS if gram.n_tasks <= MANY else FOLDS_MANY, 0
+    if isinstance(model, GAMTLCV):
+        cv, seed = model.n_splits_ if isinstance(model.cv, int) else model.cv, model.random_state
     if groups is not None and isinstance(cv, int):
         cv = min(cv, len(np.unique(np.asarray(groups))))
     folds = folds_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=seed)
