@@ -72,11 +72,11 @@ def run(system, preconditioner, solver, limit):
     return f"{count}, {seconds:.2f} s", seconds if solution.converged else np.inf, solution
 
 
-def table(name, T, gammas, limit, fill):
+def table(name, T, gammas, limit, fill, left_out):
     """One table: rows are gammas."""
     G, b = statistics(T)
     A = GRAPHS[name](T, G, b)
-    skipped = {"splu"} if name == "learned" and fill < T else set()
+    skipped = {"splu", *left_out} if name == "learned" and fill < T else set(left_out)
     choices = [c for c in CHOICES if c[1] not in skipped]
     count = connected_components(A, directed=False)[0]
     print(f"\n{name}, T = {T:,}, {count:,} components, {A.nnz / T:.1f} neighbours\n")
@@ -99,10 +99,13 @@ def main():
     parser.add_argument("--gammas", type=float, nargs="+", default=[1e-3, 1e-1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e6])
     parser.add_argument("--limit", type=int, default=300, help="iterations at which a choice has lost")
     parser.add_argument("--fill", type=int, default=5000, help="tasks above which learned graphs are not factorised")
+    parser.add_argument(
+        "--without", nargs="+", choices=("splu", "cmg", "pyamg"), default=[], help="solvers to leave out"
+    )
     options = parser.parse_args()
     for T in options.sizes:
         for name in options.graphs:
-            table(name, T, options.gammas, options.limit, options.fill)
+            table(name, T, options.gammas, options.limit, options.fill, options.without)
 
 
 if __name__ == "__main__":

@@ -20,9 +20,14 @@ def sales(n=1000, tasks=17, seed=0, label=str):
 
 
 def by_numpy(frame, features=FEATURES):
-    return GramStats.from_rows(
-        frame[list(features)].to_numpy(float), frame["sales"].to_numpy(float), frame["shop"].to_numpy().astype(str)
-    )
+    X, y, shop = frame[list(features)].to_numpy(float), frame["sales"].to_numpy(float), frame["shop"].astype(str)
+    labels, tasks = np.unique(shop), []
+    for label in labels:
+        Z, v = X[shop == label], y[shop == label]
+        x_mean, y_mean = Z.mean(axis=0), v.mean()
+        Z, v = Z - x_mean, v - y_mean
+        tasks.append((len(v), x_mean, y_mean, Z.T @ Z, Z.T @ v, v @ v))
+    return GramStats(labels, *(np.array(each, dtype=float) for each in zip(*tasks, strict=True)), tuple(features))
 
 
 def assert_same(ours, reference, rtol=1e-12):

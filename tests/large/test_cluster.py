@@ -49,13 +49,16 @@ def test_a_cluster_that_loses_a_worker_gives_the_same(tmp_path):
     killed = tmp_path / "killed"
 
     def load(k):
-        # The process that first gets to the middle dies of it.
-        try:
-            if k == 6:
+        (tmp_path / f"{os.getpid()} loads {k}").touch()
+        # The process that is the first to load three partitions dies of the third.
+        if len(list(tmp_path.glob(f"{os.getpid()} loads *"))) == 3:
+            try:
                 killed.touch(exist_ok=False)
+            except FileExistsError:
+                pass
+            else:
+                killed.write_text(f"{os.getpid()} {k}")
                 os.kill(os.getpid(), signal.SIGKILL)
-        except FileExistsError:
-            pass
         return frame.iloc[200 * k : 200 * (k + 1)]
 
     ddf = dd.from_map(load, range(10), meta=frame.iloc[:0])
@@ -65,11 +68,12 @@ def test_a_cluster_that_loses_a_worker_gives_the_same(tmp_path):
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, **quiet) as cluster,
         Client(cluster) as client,
     ):
-        before = set(client.scheduler_info()["workers"])
+        workers = set(client.run(os.getpid).values())
         gram = gram_of_dask(ddf, task="shop", target="sales")
-        client.wait_for_workers(2)
-        after = set(client.scheduler_info()["workers"])
-    assert killed.exists() and before != after
+    loads = [file.name.split(" loads ") for file in tmp_path.glob("* loads *")]
+    dead, last = killed.read_text().split()
+    assert int(dead) in workers and len(workers) == 2
+    assert last in {k for pid, k in loads if pid != dead}
     assert_same(gram, by_numpy(frame), rtol=1e-10)
 
 

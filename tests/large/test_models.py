@@ -149,6 +149,26 @@ def test_predictions_of_a_file_are_those_of_its_rows(tmp_path, source, out, labe
     np.testing.assert_allclose(table["std"], std, rtol=1e-9)
 
 
+def test_leading_zeros_stay_from_fit_to_prediction(tmp_path):
+    frame = sales(n=100, tasks=3, label=lambda s: f"00{s}")
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    model = fit_file(Independent(task="shop", penalty=1.0), tmp_path / "rows.csv", target="sales")
+    predict_file(model, tmp_path / "rows.csv", tmp_path / "out.parquet")
+    assert model.tasks_.tolist() == ["000", "001", "002"]
+    assert pd.read_parquet(tmp_path / "out.parquet")["shop"].tolist() == frame["shop"].tolist()
+
+
+@pytest.mark.parametrize("label", [lambda s: f"00{s}", lambda s: f"{s}.0"], ids=["zeros", "points"])
+def test_a_model_whose_tasks_are_integers_knows_them_however_they_are_written(tmp_path, label):
+    frame = sales(n=100, tasks=3, label=int)
+    model = Independent(task="shop", penalty=1.0).fit(frame[X], frame["sales"])
+    frame.assign(shop=[label(s) for s in frame["shop"]]).to_csv(tmp_path / "rows.csv", index=False)
+    predict_file(model, tmp_path / "rows.csv", tmp_path / "out.parquet")
+    out = pd.read_parquet(tmp_path / "out.parquet")
+    assert out["shop"].tolist() == frame["shop"].tolist()
+    np.testing.assert_allclose(out["prediction"], model.predict(frame[X]), rtol=1e-12)
+
+
 def test_predictions_go_through_the_transformer(rows, tmp_path):
     frame, path = rows
     bumps = make_pipeline(StandardScaler(), RBFFeatures(5, random_state=0))

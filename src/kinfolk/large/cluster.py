@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kinfolk.folds import Folds, generator
 from kinfolk.gram import GramStats
-from kinfolk.large.arrow import Place, Transform, check_numeric, coded, read_block, table_of_frame
+from kinfolk.large.arrow import Place, Transform, check_numeric, coded, read_block, read_rows, table_of_frame
 from kinfolk.large.columns import Columns, choose_columns
 from kinfolk.large.dealing import PartitionDealer, check_folds, check_groups, folds_of_parts
 from kinfolk.large.labels import kind_of
@@ -129,9 +129,9 @@ def partition_parts(
     place = Place(f"partition {number}")
     table = table_of_frame(frame, place)
     check_numeric(table.schema, columns, place.source, transformed=transform is not None)
-    block = read_block(table, columns, place, transform)
     sums = Sums(columns, names, dealer=dealer)
-    for _ in sums.add_all([Rows(block.rows(), [block])]):
+    rows = Rows(read_rows(table, columns, transform), [read_block(table, columns, place, transform)])
+    for _ in sums.add_all([rows]):
         pass
     return sums.parts()
 

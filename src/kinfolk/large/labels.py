@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+INTEGER = re.compile(r"\s*(-?[1-9]\d{0,17}|0)\s*")  # the rule of the command line
 KINDS = {"i": "integers", "u": "integers", "U": "text", "b": "truth values", "M": "dates"}
 
 
@@ -58,18 +60,28 @@ def kind_of(labels: NDArray[Any]) -> str:
 
 
 def as_whole_numbers(labels: NDArray[Any]) -> NDArray[Any]:
-    """Labels read as text, as integers if all of them are whole numbers and stay different; else as they are.
+    """Labels read as text, as integers if every one is written as one without leading zeros; else as they are.
 
     Examples
     --------
-    >>> as_whole_numbers(np.array(["10", "9", "7.0"])), as_whole_numbers(np.array(["7", "07"]))
-    (array([10,  9,  7]), array(['7', '07'], dtype='<U2'))
+    >>> as_whole_numbers(np.array(["10", "9", "-7"])), as_whole_numbers(np.array(["10", "007"]))
+    (array([10,  9, -7]), array(['10', '007'], dtype='<U3'))
+    """
+    if not all(INTEGER.fullmatch(label) for label in labels.tolist()):
+        return labels
+    whole = labels.astype(np.int64)
+    return whole if len(np.unique(whole)) == len(labels) else labels
+
+
+def as_known_numbers(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels read as text, for a model whose tasks are integers: however they are written, if they are integers.
+
+    Examples
+    --------
+    >>> as_known_numbers(np.array(["10", "007", "3.0"])), as_known_numbers(np.array(["10", "B"]))
+    (array([10,  7,  3]), array(['10', 'B'], dtype='<U2'))
     """
     try:
-        values = labels.astype(np.float64)
-        whole = np.array([int(float(label)) if "." in label else int(label) for label in labels.tolist()])
+        return np.array([int(label.removesuffix(".0")) for label in labels.tolist()], dtype=np.int64)
     except (ValueError, OverflowError):
         return labels
-    if whole.dtype.kind != "i" or not np.array_equal(whole, values) or len(np.unique(whole)) < len(labels):
-        return labels
-    return whole

@@ -19,7 +19,7 @@ from kinfolk.large.arrow import Coded, coded, table_writer
 from kinfolk.large.cluster import dask
 from kinfolk.large.columns import check_name
 from kinfolk.large.formats import Request
-from kinfolk.large.labels import as_whole_numbers, kind_of
+from kinfolk.large.labels import as_known_numbers, kind_of
 from kinfolk.large.sources import Piece, Source, open_source
 from kinfolk.large.stream import checked_rows
 from kinfolk.large.sums import in_order
@@ -119,7 +119,7 @@ def _with_predictions(model: MultiTaskRegressor, source: Source, piece: Piece, f
     labels = coded(piece.table[task], task, piece.place)
     whole = piece.table
     if source.text and model.tasks_.dtype.kind in "iu":
-        labels = labels._replace(labels=as_whole_numbers(labels.labels))
+        labels = labels._replace(labels=as_known_numbers(labels.labels))
         whole = whole.set_column(whole.schema.names.index(task), task, labels.column())
     table = whole.select(features)
     try:

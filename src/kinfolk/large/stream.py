@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
 
 from kinfolk.folds import Folds
 from kinfolk.gram import Array, GramStats
-from kinfolk.large.arrow import Transform, check_numeric, read_block
+from kinfolk.large.arrow import Block, Place, Transform, arrow, check_numeric, read_block, read_rows
 from kinfolk.large.columns import Columns, choose_columns
 from kinfolk.large.dealing import Dealer, check_folds, folds_of_parts
 from kinfolk.large.formats import Request
@@ -120,20 +120,24 @@ def sum_file(
     threads, size, width = effective_n_jobs(n_jobs), source.size, len(columns.features) + 2
     names = columns.features if transform is None else names
     sums = Sums(columns, names, dealer=dealer, text=source.text, threads=threads)
-    block_rows = checked_rows(batch_rows, width, sums.k)
+    block_rows = checked_rows(batch_rows, width)
     piece_rows = block_rows if transform else min(block_rows, max(1, PIECE_BYTES // (8 * width)))
+    labels = [columns.task, *([columns.groups] if columns.groups else [])]
     raw = [] if transform is None else list(columns.features)
     request = Request(columns.used(), columns.labels(), raw, piece_rows, threads > 1)
     for file in source.files:
         _check_file(source, file, columns, transformed=transform is not None)
     rooms = Rooms(block_rows, block_rows + 3 * piece_rows // 2 + 1, width)
 
-    def read(item: tuple[Piece, Array, bool]) -> tuple[Rows, bool]:
+    def read(item: tuple[Piece, Array, bool]) -> Part:
         piece, room, last = item
-        block = read_block(piece.table, columns, piece.place, transform)
-        return Rows(block.rows(room), [replace(block, table=None)], piece.done), last or transform is not None
+        matrix = read_rows(piece.table, columns, transform, room)
+        return Part(matrix, piece._replace(table=piece.table.select(labels)), last or transform is not None)
 
-    for rows in sums.add_all(joined(in_order(read, rooms.assigned(source.pieces(request)), threads))):
+    def code(table: Any, place: Place) -> Block:
+        return read_block(table, columns, place, transform)
+
+    for rows in sums.add_all(joined(in_order(read, rooms.assigned(source.pieces(request)), threads), code)):
         rooms.free(rows.matrix)
         report(callback, "reading", rows.done, size)
     if dealer is not None:
@@ -165,25 +169,38 @@ class Rooms:
             self.unused.append(matrix.base)
 
 
-def joined(pieces: Iterable[tuple[Rows, bool]]) -> Iterator[Rows]:
-    """Rows of consecutive pieces together, up to those that say they are the last of their room."""
-    held: list[Rows] = []
-    for rows, last in pieces:
-        held.append(rows)
-        if last:
-            yield _together(held)
+class Part(NamedTuple):
+    """Rows of a piece, of which labels are left; `last` of its room."""
+
+    matrix: Array
+    piece: Piece
+    last: bool
+
+
+def joined(parts: Iterable[Part], code: Callable[[Any, Place], Block]) -> Iterator[Rows]:
+    """Rows of all parts of a room together."""
+    held: list[Part] = []
+    for part in parts:
+        held.append(part)
+        if part.last:
+            yield _together(held, code)
             held = []
     if held:
-        yield _together(held)
+        yield _together(held, code)
 
 
-def _together(held: list[Rows]) -> Rows:
-    if len(held) == 1:
-        return held[0]
-    room = held[0].matrix.base
-    assert isinstance(room, np.ndarray)
-    n = sum(len(rows.matrix) for rows in held)
-    return Rows(room[:n], [block for rows in held for block in rows.blocks], held[-1].done)
+def _together(held: list[Part], code: Callable[[Any, Place], Block]) -> Rows:
+    """Labels are coded here, per file: one after the other, the parts would have most of their labels in common."""
+    matrix = held[0].matrix
+    if len(held) > 1:
+        room = matrix.base
+        assert isinstance(room, np.ndarray)
+        matrix = room[: sum(len(part.matrix) for part in held)]
+    blocks = []
+    for _, same_file in groupby((part.piece for part in held), key=lambda piece: piece.place.source):
+        pieces = list(same_file)
+        blocks.append(code(arrow().concat_tables([piece.table for piece in pieces]), pieces[0].place))
+    return Rows(matrix, blocks, held[-1].piece.done)
 
 
 def _check_file(source: Source, file: Path, columns: Columns, *, transformed: bool) -> None:
@@ -196,7 +213,7 @@ def _check_file(source: Source, file: Path, columns: Columns, *, transformed: bo
         check_numeric(schema, columns, str(file), transformed=transformed)
 
 
-def checked_rows(batch_rows: int | None, width: int, k: int = 1) -> int:
+def checked_rows(batch_rows: int | None, width: int) -> int:
     """Rows to hold at a time: as given, or as many as make a block of the usual size."""
     if batch_rows is None:
         return max(1000, BLOCK_BYTES // (8 * width))

@@ -16,7 +16,7 @@ from kinfolk.large.arrow import Block, raise_not_finite
 from kinfolk.large.columns import Columns
 from kinfolk.large.dealing import Dealer, PartitionDealer
 from kinfolk.large.labels import LabelIndex, as_whole_numbers
-from kinfolk.large.moments import Moments
+from kinfolk.large.moments import Moments, Sorted, sorted_by_slot
 
 CENTRED_BYTES = 2**22  # of matrices centred at a time at the end
 Item = TypeVar("Item")
@@ -59,18 +59,18 @@ class Sums:
         self.k = 1 if dealer is None else dealer.k
 
     def add_all(self, items: Iterable[Rows]) -> Iterator[Rows]:
-        """Add rows; they are given back when they are in."""
-        waiting: deque[tuple[Rows, list[Future[bool]]]] = deque()
+        """Add rows, while the next ones are read; they are given back when they are in."""
+        running: tuple[Rows, list[Future[bool]]] | None = None
         with ExitStack() as stack:
             pools = [stack.enter_context(ThreadPoolExecutor(1)) for _ in range(self.threads)]
             for rows in items:
-                slots = self._slots(rows)
-                jobs = [pool.submit(self._add_share, w, rows.matrix, slots) for w, pool in enumerate(pools)]
-                waiting.append((rows, jobs))
-                if len(waiting) > 1:
-                    yield _finished(*waiting.popleft())
-            while waiting:
-                yield _finished(*waiting.popleft())
+                ordered = sorted_by_slot(self._slots(rows), self.threads)
+                if running is not None:
+                    yield _finished(*running)
+                jobs = [pool.submit(self._add_share, w, rows.matrix, ordered[w]) for w, pool in enumerate(pools)]
+                running = rows, jobs
+            if running is not None:
+                yield _finished(*running)
 
     def _slots(self, rows: Rows) -> NDArray[np.intp]:
         """The slot of every row; called in the order of the rows, since tasks are numbered and folds dealt."""
@@ -82,13 +82,9 @@ class Sums:
         slots = numbers[block.task.codes]
         return slots if self.dealer is None else slots * self.k + self.dealer.deal(block, numbers)
 
-    def _add_share(self, w: int, matrix: Array, slots: NDArray[np.intp]) -> bool:
+    def _add_share(self, w: int, matrix: Array, ordered: Sorted) -> bool:
         with np.errstate(invalid="ignore", over="ignore"):
-            if self.threads == 1:
-                return self.shares[w].add(matrix, slots)
-            is_mine = np.arange(slots.max(initial=-1) + 1) % self.threads == w
-            mine = np.flatnonzero(is_mine[slots])
-            return self.shares[w].add(matrix, slots[mine] // self.threads, mine)
+            return self.shares[w].add(matrix, ordered)
 
     def parts(self) -> list[GramStats]:
         """Statistics of every fold; of all rows, if none were dealt."""
