@@ -251,3 +251,14 @@ def test_few_common_rows_get_more_folds(rows, d, folds):
     rng = np.random.default_rng(rows)
     X, Y = rng.normal(size=(rows, d)), rng.normal(size=(rows, 3))
     assert GAMTLCV(**QUICK).fit(X, Y).n_splits_ == folds
+
+
+def test_many_tasks_are_tuned_along_the_axes_of_the_grid(monkeypatch):
+    data = make_groups(random_state=0)
+    axes = {"strengths": (0.1, 1.0, 10.0), "ridges": (0.1, 1.0), "metrics": ("identity",)}
+    whole = GAMTLCV(task=data.task, **axes).fit(data.data, data.target)
+    monkeypatch.setattr("kinfolk.gamtlcv.MANY_TASKS", 10)
+    quick = GAMTLCV(task=data.task, **axes).fit(data.data, data.target)
+    tried = [{row["name"]: row["rmse_tasks"] for row in m.cv_results_ if "metric" in row} for m in (whole, quick)]
+    assert len(tried[0]) >= 12 and len(tried[1]) <= 7
+    assert min(tried[1].values()) <= 1.02 * min(tried[0].values())

@@ -38,6 +38,7 @@ MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's 
 ENLARGE = 2  # times that the grid of strengths may grow at the edge where the best one lies
 CAUTION = 2.0  # what a share of a model costs that does not clearly beat random slopes, which need no tuning
 CLEARLY = 0.05  # relative difference of held-out errors at which random slopes are the wrong model
+MANY_TASKS = 2500  # above, the grid is searched along its axes
 FINALISTS = 4  # graph candidates that may share in the mixture
 
 
@@ -56,6 +57,7 @@ class GAMTLCV(GraphRegressor):
     - the limits without a graph: task mean, ridge per task, pooled with own and with common intercepts, shrunk to the
       mean, random slopes, each with its penalty chosen on the same folds;
     - GAMTL over `metrics`, `anchors`, `neighbors`, `strengths` and `ridges`; strengths grow at an edge that is best.
+      With more than 2,500 tasks one of them is varied at a time.
 
     All are linear in the same features, so the prediction is the mixture of them with the least held-out error, the
     tasks weighted so that a loud one does not rule. If the graph lowers that error by more than `guard` standard errors
@@ -145,8 +147,11 @@ class GAMTLCV(GraphRegressor):
         folds = Folds(folds.total.rescaled(scale), tuple(part.rescaled(scale) for part in folds.held_out))
         search = Search(folds, self.n_jobs, self.callback)
         search.add(self._limits(folds))
-        grid = self._grid(self._intercept(search), search)
-        search.add([graph_candidate(**point) for point in grid])
+        axes = self._axes(search)
+        if folds.total.n_tasks <= MANY_TASKS:
+            search.add([graph_candidate(**dict(zip(axes, point, strict=True))) for point in product(*axes.values())])
+        else:
+            search.add_axis_by_axis(axes)
         self._enlarge(search)
         return self._choose(search, scale)
 
@@ -162,13 +167,17 @@ class GAMTLCV(GraphRegressor):
             return self.intercept
         return "free" if search.error(SLOPES_OWN) <= search.error(SLOPES) else "shrunk"
 
-    def _grid(self, intercept: str, search: Search) -> list[dict[str, Any]]:
+    def _axes(self, search: Search) -> dict[str, list[Any]]:
+        """The values of every parameter of GAMTL that are to be combined."""
         own = search.candidate("ridge per task").parameters["penalty"]
-        points = product(self.metrics, self.anchors, self.neighbors, self.ridges, self.strengths)
-        names = "metric", "anchor", "neighbors", "ridge", "strength"
-        return [
-            {**dict(zip(names, (m, a, k, r * own, s), strict=True)), "intercept": intercept} for m, a, k, r, s in points
-        ]
+        return {
+            "metric": list(self.metrics),
+            "anchor": list(self.anchors),
+            "neighbors": list(self.neighbors),
+            "ridge": [ratio * own for ratio in self.ridges],
+            "strength": list(self.strengths),
+            "intercept": [self._intercept(search)],
+        }
 
     def _enlarge(self, search: Search) -> None:
         """Go on beyond the strengths where the best one is the least or the largest."""
@@ -271,6 +280,8 @@ class Search:
 
     def add(self, candidates: list[Candidate]) -> None:
         """Fit candidates on every fold's complement and keep their held-out errors."""
+        if not candidates:
+            return
         jobs = (delayed(fit_candidates)(self.folds.training(f), candidates) for f in range(len(self.folds)))
         errors = np.zeros((len(candidates), len(self.rows)))
         for f, (W, c) in enumerate(Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)):
@@ -280,6 +291,15 @@ class Search:
             report(self.callback, "cross-validation", f + 1, len(self.folds))
         self.tried.extend(candidates)
         self.squared.extend(np.maximum(errors, 0.0))
+
+    def add_axis_by_axis(self, axes: dict[str, list[Any]]) -> None:
+        """Vary one parameter of GAMTL at a time, the last first, from the first of each and the middle strength."""
+        middle = axes["strength"][len(axes["strength"]) // 2]
+        best = {name: values[0] for name, values in axes.items()} | {"strength": middle}
+        self.add([graph_candidate(**best)])
+        for name, values in reversed(axes.items()):
+            self.add([graph_candidate(**{**best, name: value}) for value in values if value != best[name]])
+            best = self.best_graph().parameters
 
     def score(self, squared: Array) -> float:
         """Mean over tasks of the root mean squared error."""
