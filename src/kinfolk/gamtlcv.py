@@ -38,7 +38,7 @@ MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's 
 ENLARGE = 2  # times that the grid of strengths may grow at the edge where the best one lies
 CAUTION = 2.0  # what a share of a model costs that does not clearly beat random slopes, which need no tuning
 CLEARLY = 0.05  # relative difference of held-out errors at which random slopes are the wrong model
-MANY_TASKS = 2500  # above, the grid is searched along its axes
+MANY_TASKS = 250  # above, the grid is searched along its axes
 FINALISTS = 4  # graph candidates that may share in the mixture
 
 
@@ -57,7 +57,7 @@ class GAMTLCV(GraphRegressor):
     - the limits without a graph: task mean, ridge per task, pooled with own and with common intercepts, shrunk to the
       mean, random slopes, each with its penalty chosen on the same folds;
     - GAMTL over `metrics`, `anchors`, `neighbors`, `strengths` and `ridges`; strengths grow at an edge that is best.
-      With more than 2,500 tasks one of them is varied at a time.
+      With more than 250 tasks one of them is varied at a time.
 
     All are linear in the same features, so the prediction is the mixture of them with the least held-out error, the
     tasks weighted so that a loud one does not rule. If the graph lowers that error by more than `guard` standard errors

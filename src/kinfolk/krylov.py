@@ -34,21 +34,32 @@ def conjugate_gradients(
     >>> x.value, x.n_iter
     (array([1., 2.]), 1)
     """
-    scale = np.linalg.norm(b)
+    scale = np.sqrt(inner(b, b))
     x = np.zeros_like(b) if start is None else start.copy()
     r = b - apply(x) if start is not None else b.copy()
     if scale == 0.0:
         return Solution(np.zeros_like(b), 0, 0.0, True)
     s = precondition(r)
-    p, rs, k = s, np.vdot(r, s), 0
-    while np.linalg.norm(r) > tol * scale and k < max_iter:
+    p, rs, k = s, inner(r, s), 0
+    while np.sqrt(inner(r, r)) > tol * scale and k < max_iter:
         q = apply(p)
-        step = rs / np.vdot(p, q)
+        step = rs / inner(p, q)
         x += step * p
         r -= step * q
         s = precondition(r)
-        rs, rs_old = np.vdot(r, s), rs
+        rs, rs_old = inner(r, s), rs
         p = s + (rs / rs_old) * p
         k += 1
     residual = float(np.linalg.norm(b - apply(x)) / scale)
     return Solution(x, k, residual, residual <= 10 * tol)
+
+
+def inner(a: Array, b: Array) -> float:
+    """Sum of products. BLAS would wake its threads for it, which on a busy machine takes a thousand times as long.
+
+    Examples
+    --------
+    >>> inner(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
+    11.0
+    """
+    return float(np.einsum("i,i->", a.ravel(), b.ravel()))

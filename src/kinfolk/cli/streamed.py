@@ -45,7 +45,7 @@ def fit_streamed(path: Path, roles: Roles, recipe: Any, console: Console) -> tup
     features = transformer([], (), scale=recipe.method not in SCALES_ITSELF)
     model = recipe.estimator(roles.task, features, console.callback)
     columns: dict[str, Any] = {"target": roles.target, "drop": roles.drop, "groups": roles.groups}
-    fit_file(model, path, n_jobs=recipe.jobs, callback=console.callback, **columns)
+    fit_file(model, path, n_jobs=max(2, recipe.jobs), callback=console.callback, **columns)
     return model, cross_validated_error(model)
 
 
