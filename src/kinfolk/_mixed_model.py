@@ -23,6 +23,7 @@ from kinfolk.gram import Array, is_shared
 from kinfolk.intercepts import NormalEquations
 
 LEAST_NOISE = 1e-10  # of sigma2 over the variance of y: exact fits would have an unbounded likelihood
+TOO_FAR = 1e12  # deviance above that of the start
 NEGLIGIBLE = 1e-8  # variances below this, in units of what one task's data can tell, are zero
 EM_STEPS = 30  # before L-BFGS; fewer leave it a poor scaling
 
@@ -180,7 +181,10 @@ def _quasi_newton(
         return evaluate(data, F @ (np.diag(x) if diagonal else x.reshape(p, p)))
 
     def function(x: Array) -> tuple[float, Array]:
-        state = state_at(x)
+        try:
+            state = state_at(x)
+        except np.linalg.LinAlgError:  # a step so long that it overflows: the search comes back
+            return (abs(start.deviance) + TOO_FAR) / T, np.zeros_like(x)
         slope = 2 * F @ (state.K @ state.factor) / T
         return state.deviance / T, np.diagonal(slope).copy() if diagonal else slope.ravel()
 

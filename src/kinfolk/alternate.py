@@ -16,6 +16,8 @@ from kinfolk.solution import Solution
 
 WeightStep = Callable[[sparse.csr_array, Array], Solution]
 GraphStep = Callable[[Array, Array | None], Solution]
+ROUNDING = 1e-12  # of the objective: a rise by no more is none
+SETTLED = 0.01  # relative change of edges and degrees in the last round
 Objective = Callable[[Array, sparse.csr_array], float]
 
 
@@ -48,27 +50,58 @@ def alternate(
 ) -> Alternation:
     """Alternate from the weights W until a round lowers the objective by less than `tol`, relative.
 
+    And until no edge and no degree changes by more than one per cent, which is nearly always so by then.
+
     The graph comes first (it has no start of its own), the weights last (so that they solve their system exactly for
     the graph that is returned). `quiet` means that `max_iter` rounds are meant to be enough. What a graph step gains
-    is exactly how far the graph before it was from the best.
+    is exactly how far the graph before it was from the best. A round can raise the objective only by rounding: it is
+    not taken, and the loop ends; beyond `tol` that is told.
     """
     graph = graph_step(W, None)
     weights = weight_step(graph.value, W)
     history = [objective(weights.value, graph.value)]
-    converged, gap = len(W) < 2, 0.0 if len(W) < 2 else np.inf
+    converged, gap, rise = len(W) < 2, 0.0 if len(W) < 2 else np.inf, 0.0
     while not converged and len(history) < max_iter:
-        graph = graph_step(weights.value, graph.dual)
+        following = graph_step(weights.value, graph.dual)
         scale = max(np.abs(history))  # F may pass through zero on its way
-        gap = (history[-1] - objective(weights.value, graph.value)) / scale
-        weights = weight_step(graph.value, weights.value)
-        history.append(objective(weights.value, graph.value))
-        converged = history[-2] - history[-1] <= tol * scale
+        gap = (history[-1] - objective(weights.value, following.value)) / scale
+        moved = weight_step(following.value, weights.value)
+        value = objective(moved.value, following.value)
+        rise = (value - history[-1]) / scale
+        if not rise <= ROUNDING:
+            converged = rise <= tol
+            break
+        converged = -rise <= tol and _settled(graph, following)
+        graph, weights = following, moved
+        history.append(value)
         report(callback, "fit", len(history), max_iter, history[-1])
-    _warn(weights, graph, converged or quiet, max_iter)
+    _warn(weights, graph, _what_is_left(converged or quiet, rise, max_iter))
     return Alternation(weights, graph, np.array(history), float(gap), bool(converged))
 
 
-def _warn(weights: Solution, graph: Solution, converged: bool, max_iter: int) -> None:
+def _settled(before: Solution, after: Solution) -> bool:
+    """Whether edges and degrees change little: a graph may weigh little in the objective, but people read it."""
+    edges = abs(after.value - before.value).max() <= SETTLED * after.value.max()
+    if before.dual is None or after.dual is None:
+        return bool(edges)
+    return bool(edges and (np.abs(after.dual - before.dual) <= SETTLED * before.dual).all())
+
+
+def _what_is_left(converged: bool, rise: float, max_iter: int) -> str:
+    if converged:
+        return ""
+    if rise > ROUNDING:
+        return (
+            f"rounding stopped the alternation: a round would have raised the objective by {rise:.0e} of its size. "
+            "Features of very different size do that: scale them (features=StandardScaler())."
+        )
+    return (
+        f"the alternation has not converged in {max_iter} rounds. The objective falls all the same; "
+        "raise max_iter or tol, or lower strength."
+    )
+
+
+def _warn(weights: Solution, graph: Solution, left: str) -> None:
     for name, step in (("weight", weights), ("graph", graph)):
         if not step.converged:
             warnings.warn(
@@ -77,10 +110,5 @@ def _warn(weights: Solution, graph: Solution, converged: bool, max_iter: int) ->
                 ConvergenceWarning,
                 stacklevel=4,
             )
-    if not converged:
-        warnings.warn(
-            f"the alternation has not converged in {max_iter} rounds. The objective falls all the same; "
-            "raise max_iter or tol, or lower strength.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+    if left:
+        warnings.warn(left, ConvergenceWarning, stacklevel=4)

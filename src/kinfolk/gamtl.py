@@ -203,7 +203,7 @@ class GAMTL(GraphRegressor):
         equations = normal_equations(gram, self.intercept)
         ridge = np.diag(self.ridge * equations.penalised())
         if effects is not None and METRICS[self.metric]:
-            equations = equations.in_basis(np.linalg.inv(effects.inverse_root()))
+            equations = equations.in_basis(effects.root())
             assert equations.basis is not None
             ridge = equations.basis.T @ ridge @ equations.basis
         scale, shrinkage = np.ones(equations.shape[1]), np.zeros(equations.shape[1])

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kinfolk.gram import TINY, Array, GramStats, is_shared
 
+ROUNDING = 1e-15  # of means: the origin is a mean of them
 INTERCEPTS = ("free", "coupled", "shrunk", None)
 
 
@@ -99,7 +100,7 @@ def normal_equations(
 def _about(gram: GramStats, x0: Array, y0: float, *, ones: bool) -> NormalEquations:
     """Second moments about (x0, y0), bordered by a column of ones if asked."""
     T, d = gram.b.shape
-    n, dx, dy = gram.n, gram.x_mean - x0, gram.y_mean - y0
+    n, dx, dy = gram.n, _apart(gram.x_mean, x0), _apart(gram.y_mean, y0)
     if ones:
         dx = np.column_stack([dx, np.ones(T)])
     G = (n[:, None] * dx)[:, :, None] * dx[:, None, :]
@@ -108,3 +109,9 @@ def _about(gram: GramStats, x0: Array, y0: float, *, ones: bool) -> NormalEquati
     b[:, :d] += gram.b
     origin = np.broadcast_to(x0, (T, d)), np.full(T, y0)
     return NormalEquations(G, b, gram.yy + n * dy**2, ones, *origin)
+
+
+def _apart(mean: Array, origin: Array | float) -> Array:
+    """Means minus the origin; 0 for a column of means that all are the origin but for rounding."""
+    apart = mean - origin
+    return np.where(np.abs(apart).max(axis=0) <= ROUNDING * np.abs(mean).max(axis=0), 0.0, apart)

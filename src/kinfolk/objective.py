@@ -119,18 +119,20 @@ def duality_gap(
     gamma: float = 1.0,
     dual: Array | None = None,
 ) -> float:
-    """Primal minus dual value of the graph step, relative to 1 + |primal|; never negative but for rounding.
+    """Primal minus dual value of the graph step, relative to T + |primal|, in units in which alpha = 1 and beta = 1/2.
 
-    `dual` are multipliers of the degrees; without them lam = alpha / degree is used.
+    Never negative but for rounding. `dual` are multipliers of the degrees; without them lam = alpha / degree is used.
     """
     T = A.shape[0]
     if T < 2:
         return 0.0
     upper = np.triu_indices(T, k=1)
-    degree = np.asarray(A.sum(axis=1)).ravel()
-    lam = alpha / degree if dual is None else dual
-    a, z = A.toarray()[upper], Z[upper]
-    primal = 2 * gamma * (z @ a) + 2 * beta * (a @ a) - alpha * np.log(degree).sum()
-    excess = np.maximum(lam[upper[0]] + lam[upper[1]] - 2 * gamma * z, 0.0)
-    dual_value = alpha * (np.log(lam / alpha).sum() + T) - (excess @ excess) / (8 * beta)
-    return float((primal - dual_value) / (1 + abs(primal)))
+    unit = np.sqrt(2 * alpha) * np.sqrt(beta)
+    a = A.toarray()[upper] * np.sqrt(2 * beta / alpha)
+    degree = np.asarray(A.sum(axis=1)).ravel() * np.sqrt(2 * beta / alpha)
+    lam = 1 / degree if dual is None else dual / unit
+    c = (2 * gamma / unit) * Z[upper]
+    primal = c @ a + a @ a - np.log(degree).sum()
+    excess = np.maximum(lam[upper[0]] + lam[upper[1]] - c, 0.0)
+    dual_value = np.log(lam).sum() + T - (excess @ excess) / 4
+    return float((primal - dual_value) / (T + abs(primal)))

@@ -5,17 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.alternate import Alternation, alternate
 from kinfolk.gram import TINY, Array
 from kinfolk.graph import DENSE_TASKS, Candidates, graph_of_weights, squared_distances, theta_of_weights
 from kinfolk.intercepts import NormalEquations
+from kinfolk.memory import check_memory
 from kinfolk.objective import duality_gap, graph_coupling, graph_residual, objective_terms, uniform_coupling
 from kinfolk.progress import Callback
 from kinfolk.solution import Solution
 from kinfolk.weights import WeightSystem, solve_system, weight_system
 
+EXACT = 1e-6  # residual of a weight step above which another solver is asked
+DIRECT_UNKNOWNS = 2000  # dT up to which that is a dense factorisation
+ROUNDING = 1e-13  # of the terms of a normal equation
 LEAST_STRENGTH = 1e-9  # strength=0 still learns a graph, from weights that do not feel it
 
 
@@ -60,8 +65,13 @@ class Problem:
         )
 
     def weight_step(self, A: sparse.csr_array, W: Array) -> Solution:
-        """The weights that are best for a graph."""
-        return solve_system(self.system(A), method=self.weights_solver, start=W)
+        """The weights that are best for a graph; where unknowns differ too much in size for one solver, by another."""
+        system = self.system(A)
+        found = solve_system(system, method=self.weights_solver, start=W)
+        if self.weights_solver == "auto" and found.residual > EXACT:
+            second = "direct" if system.b.size <= DIRECT_UNKNOWNS else "cg"
+            found = min(found, solve_system(system, method=second, start=W), key=lambda step: step.residual)
+        return replace(found, converged=found.converged and found.residual <= EXACT)
 
     def graph_step(self, W: Array, dual: Array | None) -> Solution:
         """The graph that is best for weights."""
@@ -106,15 +116,40 @@ class Problem:
 
 def independent(equations: NormalEquations, ridge: Array, floor: float = 0.01) -> Array:
     """Ridge fits of every task alone, with `floor` times the mean diagonal of all G_t added to the penalty."""
-    typical = np.trace(equations.G, axis1=1, axis2=2).mean() / equations.shape[1]
-    H = equations.G + ridge + max(floor * typical, TINY) * np.eye(equations.shape[1])
+    T, d = equations.shape
+    G = equations.G[:1] if equations.is_shared() else equations.G
+    check_memory(
+        16.0 * G.size,
+        f"the normal equations of {T} tasks with {d} unknowns each",
+        "Use fewer features (drop, select or project them), or fit groups of tasks apart.",
+    )
+    typical = np.trace(G, axis1=1, axis2=2).mean() / d
+    H = G + ridge + max(floor * typical, TINY) * np.eye(d)
+    if len(H) == 1:
+        return np.linalg.solve(H[0], equations.b.T).T
     return np.linalg.solve(H, equations.b[:, :, None])[:, :, 0]
 
 
 def theta_at_start(problem: Problem, neighbors: float) -> float:
-    """theta for about `neighbors` neighbours in the graph of the independent fits."""
-    W = independent(problem.equations, problem.ridge) * problem.scale
-    return theta_of_weights(W, neighbors, problem.candidates)
+    """theta for about `neighbors` neighbours in the graph of the independent fits.
+
+    Where the fits differ by rounding only (copied tasks, one row per task), rounding would make the graph: theta is
+    then in units of the targets, in which it has no effect.
+    """
+    equations = problem.equations
+    V = independent(equations, problem.ridge)
+    if _differ_by_rounding(equations, problem.ridge, V, problem.scale > 0):
+        unit = float(equations.yy.sum()) / max(float(np.trace(equations.G, axis1=1, axis2=2).sum()), TINY)
+        return 1 / unit if 0 < unit < np.inf else 1.0
+    return theta_of_weights(V * problem.scale, neighbors, problem.candidates)
+
+
+def _differ_by_rounding(equations: NormalEquations, ridge: Array, V: Array, coupled: NDArray[np.bool_]) -> bool:
+    """Whether the tasks' coupled unknowns differ by no more than cancellation in the normal equations may leave."""
+    diagonal = np.diagonal(equations.G, axis1=1, axis2=2) + np.diagonal(ridge)
+    terms = np.abs(equations.b) + (np.abs(equations.G) @ np.abs(V)[:, :, None])[:, :, 0]
+    apart = diagonal * np.abs(V - V.mean(axis=0))
+    return bool((apart <= ROUNDING * terms)[:, coupled].all())
 
 
 def calibrated(problem: Problem, theta: float, strength: float) -> Problem:

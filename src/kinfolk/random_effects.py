@@ -62,11 +62,19 @@ class RandomEffects:
         Standard deviations below `floor` times the largest, both in units of y per standard deviation of x, are raised
         to that. M is diagonal if Sigma is; without any variation between tasks it only scales the features.
         """
-        scaled = self.covariance * self.scale * self.scale[:, None]
-        value, vector = np.linalg.eigh(scaled)
-        sd = np.sqrt(np.maximum(value, 0.0))
-        sd = np.maximum(sd, floor * sd.max()) if sd.max() > 0 else np.ones_like(sd)
+        vector, sd = self._directions(floor)
         return (vector / sd) @ vector.T * self.scale
+
+    def root(self, floor: float = 1e-2) -> Array:
+        """The inverse of `inverse_root`, exact also where features differ by many orders of magnitude."""
+        vector, sd = self._directions(floor)
+        return (vector * sd) @ vector.T / self.scale[:, None]
+
+    def _directions(self, floor: float) -> tuple[Array, Array]:
+        """Eigenvectors of Sigma without units, and their standard deviations, raised to the floor."""
+        value, vector = np.linalg.eigh(self.covariance * self.scale * self.scale[:, None])
+        sd = np.sqrt(np.maximum(value, 0.0))
+        return vector, np.maximum(sd, floor * sd.max()) if sd.max() > 0 else np.ones_like(sd)
 
 
 def fit_random_effects(

@@ -12,8 +12,10 @@ import pytest
 from joblib import Parallel, delayed, parallel_config
 
 from kinfolk import GAMTL, GAMTLCV, GramStats, memory
-from kinfolk.baselines import Independent
+from kinfolk.baselines import GFL, Independent
 from kinfolk.graph import squared_distances
+from kinfolk.intercepts import normal_equations
+from kinfolk.problem import independent
 from kinfolk.store import load, save
 from problems import frame
 
@@ -111,6 +113,28 @@ def test_a_fit_says_what_it_would_need(monkeypatch):
         MemoryError, match="statistics of 6 tasks with 4 features each need about 1.5 kB .* fewer features"
     ):
         GAMTL(task="who").fit(TABLE, Y)
+
+
+def test_a_fit_of_statistics_says_what_it_would_need(monkeypatch):
+    gram = GAMTL(task="who").fit(TABLE, Y).gram_
+    monkeypatch.setattr(memory, "SMALL", 0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1000)
+    with pytest.raises(MemoryError, match="normal equations of 6 tasks with 4 unknowns each need about 1.5 kB"):
+        GAMTL().fit_gram(gram)
+
+
+def test_tasks_that_share_their_inputs_need_one_matrix_only(monkeypatch):
+    X = np.random.default_rng(4).normal(size=(30, 20))
+    gram = GramStats.from_rows(X, X @ np.random.default_rng(5).normal(size=(20, 500)))
+    monkeypatch.setattr(memory, "SMALL", 0)
+    monkeypatch.setattr(memory, "available_memory", lambda: 10**6)  # 500 matrices take three times that
+    assert independent(normal_equations(gram, "free"), np.eye(20)).shape == (500, 20)
+
+
+def test_a_method_that_needs_rows_says_so_when_it_gets_statistics():
+    X = np.random.default_rng(4).normal(size=(30, 3))
+    with pytest.raises(ValueError, match="statistics without rows .* graph="):
+        GFL().fit_gram(GramStats.from_rows(X, X @ np.ones((3, 4))))
 
 
 def test_the_limit_of_a_container_counts(monkeypatch, tmp_path):

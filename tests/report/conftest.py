@@ -58,7 +58,7 @@ def visit(browser, tmp_path):
         context = browser.new_context(viewport={"width": width, "height": 850}, **options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(5_000)
+        page.set_default_timeout(30_000)
         page.on("console", lambda message: heard.append(message.text))
         page.on("pageerror", lambda error: heard.append(str(error)))
         page.on("request", lambda request: asked.append(request.url))

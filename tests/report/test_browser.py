@@ -250,7 +250,6 @@ def test_equal_coefficients_are_said_to_be_nothing_to_draw(visit, syn):
 
 def test_two_thousand_tasks_open_and_respond(visit, many):
     page = visit(many)
-    page.set_default_timeout(10_000)
     assert page.locator("#view .node").count() == 2000
     assert edges_drawn(page) <= 2500
     assert "heaviest edges are drawn" in page.inner_text("#picture-said")

@@ -32,8 +32,9 @@ class Spectrum:
         """Decompose a stack of Gram matrices once."""
         value, vector = np.linalg.eigh(G[:1] if is_shared(G) else G)
         floor = 1e-13 * value.max(axis=1, keepdims=True, initial=0.0)
-        value = np.where(value > floor, value, 0.0)
-        return cls(value, vector, (b[:, None, :] @ vector)[:, 0])
+        seen = value > floor
+        # What b has in a direction that no row looks into is rounding: a small penalty would make coefficients of it.
+        return cls(np.where(seen, value, 0.0), vector, np.where(seen, (b[:, None, :] @ vector)[:, 0], 0.0))
 
     def shrunk(self, penalty: float) -> Array:
         """1 / (value + penalty); 0 where both are, so that no penalty means the least-norm solution."""

@@ -141,9 +141,16 @@ class GFL(MultiTaskRegressor):
         if self.graph is not None:
             return given_relations(self.graph, self.tasks_)
         # Used once: statistics that come without rows must not meet the correlations of an earlier fit.
+        without_rows = "_responses" not in self.__dict__
         R = self.__dict__.pop("_responses", None)
         if len(self.tasks_) == 1:
             return np.zeros((1, 1))
+        if without_rows:
+            raise ValueError(
+                "GFL was given statistics without rows (by fit_gram, fit_folds or tune), which do not hold the "
+                "correlations of the tasks' responses that it fuses along. Give the relations between tasks as graph=, "
+                "a (T, T) array of signed correlations or a TaskGraph, e.g. graph=GFL().fit(X, Y).correlation_."
+            )
         if R is None:
             raise ValueError(
                 f"GFL found no two tasks with at least {LEAST_COMMON} rows of the same inputs, so that their responses "

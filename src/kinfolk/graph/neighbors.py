@@ -17,12 +17,18 @@ from kinfolk.graph.candidates import DENSE_TASKS, Candidates
 from kinfolk.graph.edges import squared_distances
 from kinfolk.graph.learn import learn_graph
 
+ROUNDING = 1e-28  # squared distances, relative to squared coefficients, that are no difference
+
 
 def theta_of_weights(W: Array, k: float, candidates: Candidates | None = None) -> float:
     """theta for about k neighbours among tasks with coefficients W; for many tasks the formula stands alone.
 
-    `candidates` keeps the nearest neighbours found here for a graph step that follows.
+    `candidates` keeps the nearest neighbours found here for a graph step that follows. Where all tasks are the same but
+    for rounding, theta is such that rounding stays without effect.
     """
+    size = float(np.einsum("td,td->", W, W)) / len(W)
+    if float(((W - W.mean(axis=0)) ** 2).sum()) <= ROUNDING * size * len(W):
+        return 1 / size if size > 0 else 1.0
     if len(W) <= DENSE_TASKS:
         return theta_for_neighbors(squared_distances(W), k)
     k = max(1, round(k))
@@ -44,8 +50,10 @@ def theta_for_neighbors(Z: Array, k: float, *, within: float = 0.05) -> float:
     True
     """
     T, scale = len(Z), float(Z.mean())
-    if T < 3 or scale == 0:
+    if scale == 0:
         return 1.0
+    if T == 2:  # the one edge is there at any theta; this one does not depend on the units of the targets
+        return 1 / scale
     Z, k = Z / scale, min(k, T - 1)
     whole = max(1, min(round(k), T - 2))
     closest = np.sort(np.partition(Z, whole + 1, axis=1)[:, : whole + 2], axis=1)[:, 1:]  # without the diagonal's zero

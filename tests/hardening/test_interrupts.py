@@ -1,0 +1,129 @@
+"""Ctrl-C and kill -9 in the middle of a command: nothing half-written, one line, and the next run goes on."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
+
+from tables_for_tests import COMMAND, ONE_THREAD, kinfolk, shops, write
+
+from kinfolk import load
+
+# What the installed command finds when it starts: three cheap methods, one setting.
+SMALL = """
+import sys
+if sys.argv[0].endswith("kinfolk"):
+    from dataclasses import replace
+    from kinfolk.reproduce import methods, settings
+    for name in set(methods.METHODS) - {"TAT", "Independent", "task mean"}:
+        del methods.METHODS[name]
+    settings.SETTINGS = tuple(replace(s, runs=4) for s in settings.SETTINGS if s.key == "syn1-own")
+"""
+FIT = (
+    *("fit", "data.csv", "--task", "shop", "--target", "sales", "--method", "independent"),
+    *("--out", "m.kin", "--report", "r.html"),
+)
+REPRODUCE = ("reproduce", "synthetic", "--out", "out", "--jobs")
+
+
+@pytest.fixture(scope="module")
+def table():
+    return shops(5, 10)
+
+
+@pytest.fixture(scope="module")
+def few_methods(tmp_path_factory):
+    """An environment in which the command reproduces little."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "sitecustomize.py").write_text(SMALL)
+    return {**ONE_THREAD, "PYTHONPATH": str(folder)}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory, few_methods):
+    """The tables of a run that nobody stopped."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    subprocess.run([COMMAND, *REPRODUCE, "1"], cwd=folder, env=few_methods, check=True, capture_output=True)
+    return tables(folder / "out")
+
+
+def tables(out):
+    """All tables by name, without what depends on the clock."""
+    found = {}
+    for path in sorted((out / "tables").glob("*.csv")):
+        rows = list(csv.DictReader(path.read_text().splitlines()))
+        found[path.name] = [{name: row[name] for name in row if name != "cpu_seconds"} for row in rows]
+    return found
+
+
+def stopped(arguments, stop, folder, moment, env=ONE_THREAD):
+    """Start a command, send a signal at a moment as the terminal does: to all its processes; what it said."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([COMMAND, *arguments], cwd=folder, env=env, start_new_session=True, **pipes) as process:
+        while not moment(folder, process):
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.002)
+        os.killpg(process.pid, stop)
+        said = process.communicate()
+    return process.returncode, *said
+
+
+def first_file(folder, process):
+    return len(list(folder.iterdir())) > 1
+
+
+def model_is_there(folder, process):
+    return (folder / "m.kin").exists()
+
+
+def first_cell(folder, process):
+    return any((folder / "out").rglob("[!.]*.json"))
+
+
+def files(folder):
+    return sorted(p.name for p in folder.iterdir())
+
+
+def is_whole(folder):
+    """Model and report are there whole or not at all."""
+    assert not (folder / "m.kin").exists() or load(folder / "m.kin").coef_.shape == (5, 5)
+    return not (folder / "r.html").exists() or (folder / "r.html").read_text(encoding="utf-8").endswith("</html>\n")
+
+
+def test_an_interrupted_fit_says_so_in_one_line_and_leaves_whole_files_alone(table, tmp_path):
+    write(tmp_path / "data.csv", table)
+    code, out, err = stopped(FIT, signal.SIGINT, tmp_path, model_is_there)
+    *notes, last = err.splitlines()
+    assert (code, out, last) == (130, "", "kinfolk: interrupted")
+    assert all(note.startswith("note: ") for note in notes)
+    assert set(files(tmp_path)) <= {"data.csv", "m.kin", "r.html"} and is_whole(tmp_path)
+
+
+def test_a_killed_fit_leaves_whole_files_and_the_next_one_does_not_mind(table, tmp_path):
+    write(tmp_path / "data.csv", table)
+    code, out, err = stopped(FIT, signal.SIGKILL, tmp_path, first_file)
+    assert (code, out) == (-signal.SIGKILL, "") and "Traceback" not in err
+    assert is_whole(tmp_path)
+    assert kinfolk(*FIT, cwd=tmp_path).returncode == 0
+    assert {"m.kin", "r.html"} <= set(files(tmp_path)) and is_whole(tmp_path)
+
+
+@pytest.mark.parametrize(("stop", "jobs"), [(signal.SIGINT, "2"), (signal.SIGKILL, "1")])
+def test_a_stopped_reproduction_goes_on_and_ends_like_an_undisturbed_one(
+    stop, jobs, undisturbed, few_methods, tmp_path
+):
+    code, out, err = stopped((*REPRODUCE, jobs), stop, tmp_path, first_cell, few_methods)
+    assert (code, err) == {signal.SIGINT: (130, "kinfolk: interrupted\n"), signal.SIGKILL: (-9, "")}[stop]
+    cells = {path: path.read_text() for path in (tmp_path / "out").rglob("[!.]*.json")}
+    assert 0 < len(cells) < 12 and all(text.endswith("}") for text in cells.values())
+    assert not (tmp_path / "out" / "reproduction.html").exists()
+    subprocess.run([COMMAND, *REPRODUCE, "1"], cwd=tmp_path, env=few_methods, check=True, capture_output=True)
+    assert all(path.read_text() == text for path, text in cells.items())  # not computed again
+    assert tables(tmp_path / "out") == undisturbed and undisturbed
