@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from kinfolk import _mixed_model
 from kinfolk.gram import GramStats
 from kinfolk.random_effects import COVARIANCES, fit_random_effects
 
@@ -230,6 +231,18 @@ def test_forty_two_tasks_of_nineteen_features_are_fast():
     start = time.process_time()
     fit_random_effects(gram)
     assert time.process_time() - start < 1.0  # measured 0.1 s on one quiet core
+
+
+@pytest.mark.parametrize("intercept", ["random", "free"])
+def test_many_tasks_by_scoring_reach_the_maximum_of_em_and_quasi_newton_steps(intercept, monkeypatch):
+    rows = draw(T=1200, n=6, d=4, sd=(1.0, 0.3, 0.0, 0.0), noise=0.5, seed=5)
+    scoring = fitted(rows, intercept=intercept, tol=1e-7)
+    monkeypatch.setattr(_mixed_model, "MANY", 10**9)
+    steps = fitted(rows, intercept=intercept, tol=1e-7)
+    assert scoring.converged and len(scoring.history) < len(steps.history) / 2
+    assert (np.diff(scoring.history) >= 0).all()
+    np.testing.assert_allclose(scoring.history[-1], steps.history[-1], rtol=1e-10)
+    np.testing.assert_allclose(scoring.coef, steps.coef, atol=1e-5)
 
 
 def test_unknown_choices_are_named():

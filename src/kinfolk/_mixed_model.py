@@ -9,15 +9,19 @@ where mu and sigma2 have closed forms, so that P is the only unknown. The gradie
 
     K = sum_t (R_t'V_t^-1 R_t - g_t g_t' / sigma2),    g_t = R_t'V_t^-1 e_t,
 
-an EM step is P <- P - P K P / T, and the predicted random effects are u_t = P g_t.
+an EM step is P <- P - P K P / T, and the predicted random effects are u_t = P g_t. With H_t = R_t'V_t^-1 R_t and h the
+diagonal of sum_t H_t, the expected second derivative of D in the variances diag(P), with sigma2 at its best, is
+
+    M = sum_t H_t * H_t - h h' / N     (* elementwise).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
-from scipy.optimize import OptimizeResult, minimize
+from scipy.optimize import OptimizeResult, minimize, nnls
 
 from kinfolk.gram import Array, is_shared
 from kinfolk.intercepts import NormalEquations
@@ -26,6 +30,9 @@ LEAST_NOISE = 1e-10  # of sigma2 over the variance of y: exact fits would have a
 TOO_FAR = 1e12  # deviance above that of the start
 NEGLIGIBLE = 1e-8  # variances below this, in units of what one task's data can tell, are zero
 EM_STEPS = 30  # before L-BFGS; fewer leave it a poor scaling
+BLOCK = 1024  # tasks whitened at a time: temporaries stay in the cache
+MANY = 1000  # tasks from which variances are found by scoring: with few it may end at a lower of several maxima
+HALVINGS = 12  # of a scoring step before an EM step is taken in its place
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +64,7 @@ class State:
     sigma2: float
     deviance: float
     K: Array
+    M: Array
     g: Array
 
     @property
@@ -101,26 +109,42 @@ def compress(equations: NormalEquations, units: Array, N: float) -> Compressed:
 
 def evaluate(data: Compressed, factor: Array) -> State:
     """The deviance with mu and sigma2 at their best for P, and its gradient K in P."""
-    B = data.R @ factor
-    C = np.linalg.cholesky(np.eye(B.shape[1]) + B @ B.transpose(0, 2, 1))
-    whiten = np.linalg.inv(C)
-    S, z = whiten @ data.R, (whiten @ data.z[:, :, None])[:, :, 0]
-    A = data.copies * np.tensordot(S, S, axes=((0, 1), (0, 1)))
+    S, z, A, squares, logdet = _whitened(data, factor)
     Sz, U = (z[:, None, :] @ S)[:, 0].sum(axis=0), data.basis
     mean = U @ np.linalg.solve(U.T @ A @ U, U.T @ Sz)
     e = z - S @ mean
     error = data.remainder + float((e**2).sum())
     sigma2 = max(error / data.N, data.least_noise)
-    logdet = 2 * data.copies * float(np.log(np.diagonal(C, axis1=1, axis2=2)).sum())
     deviance = logdet + data.N * np.log(2 * np.pi * sigma2) + error / sigma2
     g = (e[:, None, :] @ S)[:, 0]
-    return State(factor, mean, sigma2, deviance, A - g.T @ g / sigma2, g)
+    M = squares - np.outer(np.diagonal(A), np.diagonal(A)) / data.N
+    return State(factor, mean, sigma2, deviance, A - g.T @ g / sigma2, M, g)
+
+
+def _whitened(data: Compressed, factor: Array) -> tuple[Array, Array, Array, Array, float]:
+    """S_t = C_t^-1 R_t and C_t^-1 z_t with V_t = C_t C_t'; the sums of H_t, of its squares, and of log |V_t|."""
+    S, whiten = np.empty_like(data.R), np.empty_like(data.R)
+    p = data.R.shape[1]
+    A, squares, logdet = np.zeros((p, p)), np.zeros((p, p)), 0.0
+    for start in range(0, len(data.R), BLOCK):
+        part = slice(start, start + BLOCK)
+        B = data.R[part] @ factor
+        C = np.linalg.cholesky(np.eye(p) + B @ B.transpose(0, 2, 1))
+        whiten[part] = np.linalg.inv(C)
+        S[part] = whiten[part] @ data.R[part]
+        H = S[part].transpose(0, 2, 1) @ S[part]
+        A += H.sum(axis=0)
+        squares += np.square(H, out=H).sum(axis=0)
+        logdet += 2 * float(np.log(np.diagonal(C, axis1=1, axis2=2)).sum())
+    z = (whiten @ data.z[:, :, None])[:, :, 0]
+    return S, z, data.copies * A, data.copies * squares, data.copies * logdet
 
 
 def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int) -> tuple[State, Array, float]:
-    """The best P, the log-likelihood after every step, and the residual at the end: EM steps, then L-BFGS.
+    """The best P, the log-likelihood after every step, and the residual at the end.
 
-    EM alone crawls where a variance tends to zero; L-BFGS works on the factor L, for which zero is no wall.
+    EM alone crawls where a variance tends to zero; L-BFGS works on the factor L, for which zero is no wall. Diagonal,
+    with many tasks: Fisher scoring on the variances, which takes a tenth of the steps.
     """
     T = len(data.z)
     start = data.basis @ data.basis.T
@@ -130,7 +154,9 @@ def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int) -> 
     history = [state.deviance]
     while residual(state, T, diagonal) > tol and len(history) <= max_iter:
         steps = len(history)
-        if steps <= EM_STEPS:
+        if diagonal and len(data.R) >= MANY:
+            state = _scoring_step(data, state, history)
+        elif steps <= EM_STEPS:
             state = evaluate(data, em_factor(state, T, diagonal))
             history.append(state.deviance)
         else:
@@ -163,6 +189,30 @@ def residual(state: State, T: int, diagonal: bool) -> float:
     if diagonal:
         return float(max(np.abs(np.diagonal(slope)).max(), -np.diagonal(state.K).min(), 0.0)) / T
     return float(max(np.abs(slope).max(), -np.linalg.eigvalsh(state.K)[0], 0.0)) / T
+
+
+def _scoring_step(data: Compressed, state: State, history: list[float]) -> State:
+    """The variances at the minimum of the quadratic model, or as far towards it as the deviance falls; else EM's."""
+    p, towards = np.diagonal(state.P), _best_variances(state)
+    steps = [2.0**-k for k in range(HALVINGS)]
+    factors = (np.sqrt(np.maximum(p + t * (towards - p), 0.0)) for t in steps)
+    for factor in chain(map(np.diag, factors), [em_factor(state, len(data.z), diagonal=True)]):
+        following = evaluate(data, factor)
+        if following.deviance < state.deviance:
+            history.append(following.deviance)
+            return following
+    return state
+
+
+def _best_variances(state: State) -> Array:
+    """argmin of k'(x - p) + (x - p)'M(x - p) / 2 over x >= 0, with k the diagonal of K and p that of P."""
+    p, k = np.diagonal(state.P), np.diagonal(state.K)
+    unit = np.sqrt(np.diagonal(state.M))
+    unit = np.where(unit > 0, unit, 1.0)
+    value, vector = np.linalg.eigh(state.M / unit / unit[:, None])
+    root = np.sqrt(np.maximum(value, 1e-12))
+    aim = vector.T @ (unit * p) * root - (vector.T @ (k / unit)) / root
+    return nnls(root[:, None] * vector.T, aim)[0] / unit
 
 
 def _quasi_newton(
