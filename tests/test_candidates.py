@@ -2,6 +2,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from kinfolk import GAMTL
 from kinfolk.graph import Candidates, candidates, learn_graph, nearest, squared_distances
@@ -86,10 +87,24 @@ def test_without_a_price_on_distance_every_pair_is_linked():
     assert by_candidates(W, alpha=1.0, beta=0.5, gamma=0.0).value.nnz == 300 * 299
 
 
-def test_a_graph_too_large_to_hold_is_refused(monkeypatch):
-    monkeypatch.setattr(candidates, "MOST_PAIRS", 1000)
-    with pytest.raises(ValueError, match="a graph of 300 tasks with about 299 likely neighbours each is too large"):
-        by_candidates(POINTS["gaussian"][:300], alpha=1.0, beta=0.5, gamma=0.0)
+def test_a_graph_of_too_many_pairs_ends_at_the_nearest_and_says_which_share_is_proven():
+    rng = np.random.default_rng(6)
+    W = np.vstack([0.01 * rng.normal(size=(400, 3)), 100 + 30 * rng.normal(size=(200, 3))])
+    whole, part = (by_candidates(W, candidates=Candidates(pairs), **LETTERS) for pairs in (10**6, 20 * len(W)))
+    assert whole.certified == 1 and whole.value.nnz > 400 * 390
+    assert part.value.nnz < 200 * len(W)
+    wanted = part.dual[:, None] + part.dual > 2 * LETTERS["gamma"] * squared_distances(W) * (1 + 1e-9)
+    np.fill_diagonal(wanted, False)
+    complete = ~(wanted & (part.value.toarray() == 0)).any(axis=1)
+    assert 0.2 < part.certified <= complete.mean() < 0.5
+
+
+def test_the_edges_of_a_graph_of_too_many_pairs_stay_candidates(monkeypatch):
+    monkeypatch.setattr(candidates, "MOST_KEPT", 2)
+    W, kept = POINTS["gaussian"][:300], Candidates(1000)
+    A = by_candidates(W, candidates=kept, alpha=1.0, beta=0.5, gamma=1e-3).value
+    i, j = sparse.triu(A).nonzero()
+    assert np.isin(i * 300 + j, kept.keys).all()
 
 
 @pytest.mark.parametrize("far", [0.0, 1e3, 1e9])

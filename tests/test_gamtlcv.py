@@ -262,3 +262,15 @@ def test_many_tasks_are_tuned_along_the_axes_of_the_grid(monkeypatch):
     tried = [{row["name"]: row["rmse_tasks"] for row in m.cv_results_ if "metric" in row} for m in (whole, quick)]
     assert len(tried[0]) >= 12 and len(tried[1]) <= 7
     assert min(tried[1].values()) <= 1.02 * min(tried[0].values())
+
+
+def test_a_stronger_pull_among_many_tasks_is_tried_where_a_weaker_one_is_worse(monkeypatch):
+    monkeypatch.setattr("kinfolk.gamtlcv.MANY_TASKS", 10)
+    rng = np.random.default_rng(8)
+    task, X = np.repeat(np.arange(12), 20), rng.normal(size=(240, 4))
+    alike, unrelated = np.tile(rng.normal(size=4), (12, 1)), rng.normal(size=(12, 4))
+    for W, tried, left_out in ((alike, 10.0, 0.01), (unrelated, 0.1, 10.0)):
+        y = np.einsum("nd,nd->n", X, W[task]) + 0.5 * rng.normal(size=240)
+        model = GAMTLCV(task=0, metrics=("identity",), anchors=(0.0,)).fit(np.column_stack([task, X]), y)
+        strengths = {row["strength"] for row in model.cv_results_ if "strength" in row}
+        assert tried in strengths and left_out not in strengths

@@ -110,5 +110,12 @@ def _warn(weights: Solution, graph: Solution, left: str) -> None:
                 ConvergenceWarning,
                 stacklevel=4,
             )
+    if graph.certified < 1:
+        warnings.warn(
+            f"the graph is proven best for {graph.certified:.0%} of the tasks: so many are alike that it ends at the "
+            "nearest of each. Lower strength or neighbors for a sparser one.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
     if left:
         warnings.warn(left, ConvergenceWarning, stacklevel=4)

@@ -21,12 +21,15 @@ from kinfolk.baselines.random_slopes import RandomSlopes
 from kinfolk.folds import Folds, fill_unseen
 from kinfolk.gamtl import GAMTL
 from kinfolk.gram import Array, GramStats
+from kinfolk.graph import Candidates
 from kinfolk.intercepts import normal_equations
 from kinfolk.problem import Problem, calibrated, solve, theta_at_start
 from kinfolk.smoother import HubInverse, Smoother, coupled_smoother
 
 ROUNDS = 3  # of the alternation while tuning; the first give nearly all that there is to gain
+PAIRS = 32  # per task, for graphs of many tasks while tuning: where all are alike a graph of the nearest does as well
 TOLERANCE = 1e-3  # of the mixed models while tuning
+WEIGHTS_TOLERANCE = 1e-7  # of weight steps by conjugate gradients while tuning
 TASK_MEAN, SHRUNK = "task mean", "shrunk to the mean"
 SLOPES, SLOPES_OWN = "random slopes, random intercepts", "random slopes, own intercepts"
 PENALISED: dict[str, tuple[Any, dict[str, Any]]] = {  # to a class and what is fixed of its parameters
@@ -79,11 +82,16 @@ def graph_candidate(**parameters: Any) -> Candidate:
     return Candidate(f"GAMTL ({words})", GAMTL(**parameters), parameters, has_graph=True)
 
 
-def fit_candidates(gram: GramStats, candidates: list[Candidate]) -> tuple[Array, Array]:
-    """Coefficients (M, T, d) and intercepts (M, T); what candidates have in common is computed once."""
+def fit_candidates(
+    gram: GramStats, candidates: list[Candidate], shared: dict[Any, Any] | None = None
+) -> tuple[Array, Array]:
+    """Coefficients (M, T, d) and intercepts (M, T).
+
+    What candidates have in common is computed once, and kept in `shared` for the next call with the same statistics.
+    """
     seen = gram.n > 0
     known = gram if seen.all() else gram.select(seen)
-    shared: dict[Any, Any] = {}
+    shared = {} if shared is None else shared
     models = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -143,7 +151,8 @@ def _solve_graph(gram: GramStats, model: GAMTL, shared: dict[Any, Any]) -> tuple
     kind = model.metric, model.intercept
     if kind not in shared:
         shared[kind] = model._effects(gram)
-    problem = model._problem(gram, shared[kind])
+    near = Candidates(PAIRS * gram.n_tasks)
+    problem = replace(model._problem(gram, shared[kind]), candidates=near, weights_tol=WEIGHTS_TOLERANCE)
     at = *kind, model.ridge, model.neighbors
     if at not in shared:
         shared[at] = theta_at_start(problem, model.neighbors)

@@ -274,6 +274,7 @@ class Search:
         self.folds, self.n_jobs, self.callback = folds, n_jobs, callback
         self.rows = np.maximum(sum(part.n for part in folds.held_out), TINY)
         self.tried: list[Candidate] = []
+        self.shared: list[dict[Any, Any]] = [{} for _ in folds.held_out]  # grows unless folds are fitted elsewhere
         self.coef: list[list[Array]] = [[] for _ in folds.held_out]
         self.intercept: list[list[Array]] = [[] for _ in folds.held_out]
         self.squared: list[Array] = []
@@ -282,7 +283,9 @@ class Search:
         """Fit candidates on every fold's complement and keep their held-out errors."""
         if not candidates:
             return
-        jobs = (delayed(fit_candidates)(self.folds.training(f), candidates) for f in range(len(self.folds)))
+        jobs = (
+            delayed(fit_candidates)(self.folds.training(f), candidates, shared) for f, shared in enumerate(self.shared)
+        )
         errors = np.zeros((len(candidates), len(self.rows)))
         for f, (W, c) in enumerate(Parallel(n_jobs=self.n_jobs, return_as="generator")(jobs)):
             self.coef[f].extend(W)
@@ -293,13 +296,25 @@ class Search:
         self.squared.extend(np.maximum(errors, 0.0))
 
     def add_axis_by_axis(self, axes: dict[str, list[Any]]) -> None:
-        """Vary one parameter of GAMTL at a time, the last first, from the first of each and the middle strength."""
-        middle = axes["strength"][len(axes["strength"]) // 2]
-        best = {name: values[0] for name, values in axes.items()} | {"strength": middle}
+        """Vary one parameter of GAMTL at a time, strength first, then from the last axis to the first."""
+        strengths = sorted(axes["strength"])
+        middle = len(strengths) // 2
+        best = {name: values[0] for name, values in axes.items()} | {"strength": strengths[middle]}
         self.add([graph_candidate(**best)])
-        for name, values in reversed(axes.items()):
-            self.add([graph_candidate(**{**best, name: value}) for value in values if value != best[name]])
+        # Tasks that have little in common collapse under a strong pull, slowly: weaker ones come first.
+        self._add_while_better("strength", strengths[:middle][::-1])
+        if self.best_graph().parameters == best:
+            self._add_while_better("strength", strengths[middle + 1 :])
+        for name in [name for name in reversed(axes) if name != "strength"]:
             best = self.best_graph().parameters
+            self.add([graph_candidate(**{**best, name: value}) for value in axes[name] if value != best[name]])
+
+    def _add_while_better(self, name: str, values: list[Any]) -> None:
+        for value in values:
+            point = {**self.best_graph().parameters, name: value}
+            self.add([graph_candidate(**point)])
+            if self.best_graph().parameters != point:
+                return
 
     def score(self, squared: Array) -> float:
         """Mean over tasks of the root mean squared error."""

@@ -43,6 +43,7 @@ class Problem:
     shrinkage: Array
     weights_solver: str = "auto"
     graph_solver: str = "auto"
+    weights_tol: float = 1e-10
     candidates: Candidates = field(default_factory=Candidates, repr=False)
 
     @property
@@ -67,7 +68,7 @@ class Problem:
     def weight_step(self, A: sparse.csr_array, W: Array) -> Solution:
         """The weights that are best for a graph; where unknowns differ too much in size for one solver, by another."""
         system = self.system(A)
-        found = solve_system(system, method=self.weights_solver, start=W)
+        found = solve_system(system, method=self.weights_solver, start=W, tol=self.weights_tol)
         if self.weights_solver == "auto" and found.residual > EXACT:
             second = "direct" if system.b.size <= DIRECT_UNKNOWNS else "cg"
             found = min(found, solve_system(system, method=second, start=W), key=lambda step: step.residual)

@@ -5,6 +5,9 @@ for which all pairs with z_ij < reach_i + reach_j are among the candidates, the 
 over all pairs. Such pairs are found by one pass over all tasks (`pairs_within`), in little more time than a matrix
 product; when the new candidates lift a multiplier above its reach, only the tasks that this happened to are looked at
 again.
+
+Where most tasks are alike, the answer may have more edges than anybody wants to hold: then the candidates end at the
+nearest tasks, and `certified` says for which share of the tasks that was enough.
 """
 
 from __future__ import annotations
@@ -27,17 +30,19 @@ SAMPLE = 256  # tasks from which the number of pairs within reach is foreseen
 ROOM = (0.3, 0.1, 0.03, 0.01, 0.0)  # how far beyond the multipliers to reach, in their median
 ENOUGH, TOO_MANY = 24, 100  # pairs per task: what more room may add; what says that the candidates were poor
 MOST_KEPT = 80  # pairs per task carried from one step to the next
-MOST_PAIRS = 400_000_000  # 3 GB of indices
+MOST_PAIRS = 10_000_000  # 1 GB while they are solved for
 
 
 class Candidates:
     """What one graph step knows about pairs of tasks, for the next.
 
     The pairs stay when the coefficients move: most neighbours are still neighbours then, and the certificate is made
-    anew. While the coefficients stay, so do the nearest neighbours, the reach and the multipliers.
+    anew. While the coefficients stay, so do the nearest neighbours, the reach and the multipliers. There are never many
+    more than `most_pairs`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most_pairs: int = MOST_PAIRS) -> None:
+        self.most_pairs = most_pairs
         self.W = np.empty((0, 0))
         self.near: Nearest | None = None
         self.keys: Index = np.empty(0, np.intp)
@@ -71,27 +76,37 @@ class Candidates:
         return new
 
     def widen(self, W: Array, need: Array, short: Index) -> bool:
-        """Reach as far as the multipliers need for the tasks that fall short; whether a new pair wants in."""
+        """Look for the pairs that the multipliers need at the tasks that fall short; whether the next solve may differ.
+
+        Multipliers are too large on poor candidates. So where they ask for very many pairs, more of the nearest come
+        first; where they still ask for too many then, nothing is added.
+        """
         T = len(W)
         reach, pairs = _foresee(W, need, short, self.reach)
-        if pairs > TOO_MANY * T and self.k < min(MOST_NEIGHBORS, T - 1):
-            # Multipliers are too large on poor candidates: better ones first.
-            self.search(W, self.k * 4 if self.near is not None else NEIGHBORS)
+        most_neighbors = min(MOST_NEIGHBORS, max(NEIGHBORS, self.most_pairs // T), T - 1)
+        if pairs > min(TOO_MANY * T, self.most_pairs) and self.k < most_neighbors:
+            self.search(W, min(4 * self.k, most_neighbors) if self.near is not None else NEIGHBORS)
             return True
-        if pairs > MOST_PAIRS:
-            raise ValueError(
-                f"a graph of {T} tasks with about {pairs / T:.0f} likely neighbours each is too large. "
-                "Ask for fewer neighbors, or raise gamma."
-            )
+        if pairs > self.most_pairs:
+            return False
         self.reach = reach
         new = self.add(pairs_within(W, reach, None if len(short) > T // 2 else short))
         i, j = new // T, new % T
         return bool((need[i] + need[j] > pair_distances(W, i, j) * (1 + 1e-14)).any())
 
-    def forget_far_pairs(self, z: Array, edges: EdgeList) -> None:
-        """Keep memory bounded over many rounds: the nearest pairs stay, and all within reach."""
+    def certified(self, need: Array) -> float:
+        """Share of tasks at which no pair outside the candidates wants an edge, for sure."""
+        if (need <= self.reach).all():
+            return 1.0
+        radius = self.reach + self.reach.min()  # all pairs of a task that are nearer are candidates
+        if self.near is not None and self.k:
+            radius = np.maximum(radius, self.near.distance[:, min(self.k, self.near.distance.shape[1]) - 1])
+        return float((need + need.max() <= radius).mean())
+
+    def forget_far_pairs(self, z: Array, edges: EdgeList, need: Array) -> None:
+        """Keep memory bounded over many rounds: the edges stay, the nearest pairs, and all within reach."""
         if len(edges) > MOST_KEPT * edges.size:
-            ratio = z / np.maximum(edges.at_ends(self.reach), TINY)
+            ratio = z / edges.at_ends(np.maximum(self.reach, need))
             limit = np.partition(ratio, MOST_KEPT * edges.size // 2)[MOST_KEPT * edges.size // 2]
             far = edges.select(ratio > max(1.0, float(limit)))
             self.keys = np.setdiff1d(self.keys, pair_keys(far.i, far.j, edges.size), assume_unique=True)
@@ -136,8 +151,8 @@ def by_candidates(
 ) -> Solution:
     """Solve on candidates, add the pairs within reach, repeat until no pair outside wants in.
 
-    The `certified` share of the result is 1 unless the rounds ran out: then it is the share of tasks whose multiplier
-    stayed within its reach, and 0 if the last solve did not converge.
+    The `certified` share of the result is 1 unless the rounds ran out or too many pairs were wanted: see
+    `Candidates.certified`; and 0 if the last solve did not converge.
     """
     T, unit = len(W), float(np.sqrt(2 * alpha) * np.sqrt(beta))
     known = candidates or Candidates()
@@ -156,16 +171,18 @@ def by_candidates(
         assert solution.dual is not None
         n_iter, start, lam = n_iter + solution.n_iter, solution.dual, solution.dual / unit
         need = lam / (2 * theta)
-        short = np.flatnonzero(need > known.reach)
-        if not len(short) or not known.widen(W, need, short):
-            short = short[:0]
+        share = known.certified(need)
+        if share == 1:
+            break
+        if not known.widen(W, need, np.flatnonzero(need > known.reach)):
+            share = known.certified(need)
             break
     known.dual = theta, lam
-    known.forget_far_pairs(z, edges)
+    known.forget_far_pairs(z, edges, need)
     method = f"{solution.method} (candidates)"
-    share = 1 - len(short) / T if solution.converged else 0.0
     value = edges.adjacency(solution.value)
-    return replace(solution, value=value, n_iter=n_iter, method=method, certified=share)
+    certified = share if solution.converged else 0.0
+    return replace(solution, value=value, n_iter=n_iter, method=method, certified=certified)
 
 
 def _with_room(need: Array, short: Index, reach: Array, room: float) -> Array:
