@@ -71,6 +71,7 @@ def best_mixture(E: Array, weight: Array, *, favourite: int = 0, caution: float 
     scale = max(float(np.trace(total)) / len(total), TINY)
     value, vector = np.linalg.eigh(total / scale)
     root = np.sqrt(np.maximum(value, 1e-12))[:, None] * vector.T
-    heavy = 1e4  # the sum is met to its inverse square, and then exactly
-    p, _ = nnls(np.vstack([root, np.full(len(total), heavy)]), np.append(np.zeros(len(total)), heavy))
+    # For p = s q with shares q, min over s of s^2 q'Eq + (1 - s)^2 is q'Eq / (q'Eq + 1): the direction of p is that of
+    # the best shares.
+    p, _ = nnls(np.vstack([root, np.ones(len(total))]), np.append(np.zeros(len(total)), 1.0))
     return p / p.sum()
