@@ -48,8 +48,9 @@ $(VENV)/.docs: pyproject.toml
 demo: $(VENV)/.base
 	$(BIN)/kinfolk demo
 
+# A process per core, each with one thread of BLAS: threads inside small products only wait for each other.
 test: $(VENV)/.dev browser
-	$(BIN)/python -m pytest -q
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
 
 # The tests of the report drive Debian's Chromium.
 browser:
@@ -77,7 +78,8 @@ OLDEST_TESTS := tests/test_adoption.py tests/test_candidates.py tests/test_estim
   tests/test_structures.py tests/test_tasks.py tests/test_trees.py tests/test_tuning.py tests/test_uncertainty.py \
   tests/test_weights.py tests/baselines/test_all.py tests/plots tests/store
 oldest: .venv-oldest/.ready
-	.venv-oldest/bin/python -m pytest -q -p no:cacheprovider -W ignore::DeprecationWarning \
+	OPENBLAS_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q -n auto --dist loadfile \
+	  -p no:cacheprovider -W ignore::DeprecationWarning \
 	  -k "not conic and not axes_in_space" $(OLDEST_TESTS)
 
 docs: $(VENV)/.docs
