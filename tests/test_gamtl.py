@@ -1,16 +1,24 @@
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from kinfolk import GAMTL, GramStats
+from kinfolk.alternate import Alternation, alternate
 from kinfolk.datasets import make_groups
 from kinfolk.graph import squared_distances
+from kinfolk.intercepts import normal_equations
 from kinfolk.objective import objective_terms
+from kinfolk.problem import Problem, independent
 from kinfolk.random_effects import fit_random_effects
+from kinfolk.solution import Solution
 from problems import frame, gram, rows
 
 PAPER = {"alpha": 1.0, "beta": 0.5, "gamma": 0.4}
@@ -294,3 +302,53 @@ def test_new_rows_must_have_the_columns_of_the_first():
         model.partial_fit(TABLE.drop(columns="x3"), Y)
     with pytest.raises(ValueError, match="forget=0"):
         model.partial_fit(TABLE, Y, forget=0)
+
+
+def test_large_means_do_not_make_tasks_differ_that_do_not():
+    X = 1e6 + np.random.default_rng(4).normal(size=(2, 8))
+    equations = normal_equations(GramStats.from_rows(X, [1e6, 1e6 + 1], [0, 1]), "coupled")
+    np.testing.assert_allclose(equations.G[0, :-1, -1], -equations.G[1, :-1, -1], rtol=1e-14)
+
+
+@pytest.mark.parametrize(("noise", "rounds"), [(0.0, 1), (1e-8, 3)])
+def test_a_rise_within_the_noise_of_the_objective_is_none(noise, rounds):
+    weights = Solution(np.zeros((2, 1)), 0, 0.0, True)
+    graphs = (
+        Solution(sparse.csr_array([[0, a], [a, 0]]), 0, 0.0, True, "", np.full(2, 1 / a)) for a in (1.0, 2.0, 2.0)
+    )
+    values = itertools.chain([1.0], itertools.repeat(1.0 + 1e-9))
+    end = alternate(
+        lambda A, W: weights,
+        lambda W, dual: next(graphs),
+        lambda W, A: next(values),
+        weights.value,
+        tol=1e-6,
+        max_iter=9,
+        noise=noise,
+        quiet=True,
+    )
+    assert (end.n_iter, end.converged) == (rounds, noise > 0)  # not converged: the graph had not settled
+
+
+def test_fits_of_features_of_very_different_size_are_finite():
+    equations = normal_equations(gram(5, T=3, d=2), "free")
+    assert np.isfinite(independent(equations, np.full((2, 2), 1e40))).all()
+
+
+def test_the_gap_is_proven_by_the_multipliers_of_the_best_graph_where_degrees_prove_nothing():
+    W = np.array([[0.0], [0.1], [0.3], [1e6]])
+    equations = normal_equations(gram(6, T=4, d=1), "free")
+    problem = Problem(equations, np.eye(1), 0.0, 1.0, 0.5, 1.0, np.ones(1), np.zeros(1))
+    best, factor = problem.graph_step(W, None), np.ones((4, 4))
+    factor[3] = factor[:, 3] = 0.99  # of the tiny edges of the far task
+    near = replace(best, value=sparse.csr_array(best.value.multiply(factor)))
+    found = problem.optimality(Alternation(Solution(W, 0, 0.0, True), near, np.ones(1), 0.0, True))
+    assert found["graph_residual"] > 1e3
+    assert 0 < found["duality_gap"] < 1e-4
+
+
+def test_targets_that_never_vary_have_no_metric_and_no_weights():
+    X, _, task = rows(8, T=40, n=(6, 7))
+    X[:, -1] = X[:, 0]
+    model = GAMTL(task=0, metric="learned_full").fit(np.column_stack([task, X]), np.ones(len(X)))
+    assert not model.coef_.any() and model.converged_

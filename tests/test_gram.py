@@ -133,3 +133,11 @@ def test_a_hundred_thousand_small_tasks_need_no_loop_over_tasks(monkeypatch):
     X = np.random.default_rng(0).normal(size=(200_000, 2))
     GramStats.from_rows(X, X[:, 0], task)
     assert len(calls) == 1
+
+
+def test_constant_columns_of_a_wide_table_with_gaps_vary_by_exactly_nothing():
+    rng = np.random.default_rng(3)
+    X, Y = np.column_stack([rng.normal(size=14), np.full(14, 1.7)]), np.full((14, 20), 0.1)
+    Y[rng.uniform(size=Y.shape) < 0.3] = np.nan
+    stats = GramStats.from_rows(X, Y)
+    assert not stats.yy.any() and not stats.b.any() and not stats.G[:, 1].any() and stats.G[:, 0, 0].all()

@@ -81,3 +81,10 @@ def test_a_variable_without_variance_needs_a_penalty_on_its_diagonal():
     with pytest.raises(ValueError, match=r"variable 1 has no variance.*penalise_diagonal=True"):
         graphical_lasso(S, 0.1, penalise_diagonal=False)
     np.testing.assert_allclose(graphical_lasso(S, 0.1, penalise_diagonal=True).value, np.diag([1 / 1.1, 10.0]))
+
+
+@pytest.mark.parametrize("T", [6, 8])
+def test_rounding_of_the_least_eigenvalues_is_told(T):
+    w = np.arange(1.0, T + 1)
+    found = graphical_lasso(np.outer(w, w), 1e-13, penalise_diagonal=True, max_iter=300)
+    assert np.isfinite(found.value).all() and found.residual > 1 and not found.converged

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from kinfolk.krylov import conjugate_gradients
 from kinfolk.objective import task_loss, weights_residual
 from kinfolk.weights import solve_system, solve_weights, weight_system
 from kinfolk.weights.cg import PRECONDITIONERS, solve_cg
@@ -129,3 +130,8 @@ def test_unknown_methods_and_unshared_designs_are_refused():
         solve_cg(weight_system(gram().G, gram().b, random_graph(6), 1.0, ridge=0.1), preconditioner="ilu")
     with pytest.raises(ValueError, match="same inputs"):
         solve_weights(gram(), random_graph(6), 1.0, ridge=0.1, method="shared")
+
+
+def test_conjugate_gradients_end_where_the_preconditioner_sees_nothing():
+    found = conjugate_gradients(lambda v: v, np.ones(3), np.zeros_like, tol=1e-9, max_iter=9)
+    assert (found.n_iter, found.residual, found.converged) == (0, 1.0, False)

@@ -45,6 +45,7 @@ def alternate(
     *,
     tol: float,
     max_iter: int,
+    noise: float = 0.0,
     quiet: bool = False,
     callback: Callback | None = None,
 ) -> Alternation:
@@ -54,13 +55,14 @@ def alternate(
 
     The graph comes first (it has no start of its own), the weights last (so that they solve their system exactly for
     the graph that is returned). `quiet` means that `max_iter` rounds are meant to be enough. What a graph step gains
-    is exactly how far the graph before it was from the best. A round can raise the objective only by rounding: it is
-    not taken, and the loop ends; beyond `tol` that is told.
+    is exactly how far the graph before it was from the best. A round can raise the objective only by rounding, of which
+    `noise` is the absolute part: beyond it the round is not taken, and the loop ends; that is told if it would have
+    changed the objective by more than `tol`, or the graph.
     """
     graph = graph_step(W, None)
     weights = weight_step(graph.value, W)
     history = [objective(weights.value, graph.value)]
-    converged, gap, rise = len(W) < 2, 0.0 if len(W) < 2 else np.inf, 0.0
+    converged, gap, stopped = len(W) < 2, 0.0 if len(W) < 2 else np.inf, 0.0
     while not converged and len(history) < max_iter:
         following = graph_step(weights.value, graph.dual)
         scale = max(np.abs(history))  # F may pass through zero on its way
@@ -68,14 +70,14 @@ def alternate(
         moved = weight_step(following.value, weights.value)
         value = objective(moved.value, following.value)
         rise = (value - history[-1]) / scale
-        if not rise <= ROUNDING:
-            converged = rise <= tol
+        if not rise * scale <= ROUNDING * scale + noise:
+            converged, stopped = rise <= tol and _settled(graph, following), rise
             break
         converged = -rise <= tol and _settled(graph, following)
         graph, weights = following, moved
         history.append(value)
         report(callback, "fit", len(history), max_iter, history[-1])
-    _warn(weights, graph, _what_is_left(converged or quiet, rise, max_iter))
+    _warn(weights, graph, _what_is_left(converged or quiet, stopped, max_iter))
     return Alternation(weights, graph, np.array(history), float(gap), bool(converged))
 
 
@@ -87,12 +89,12 @@ def _settled(before: Solution, after: Solution) -> bool:
     return bool(edges and (np.abs(after.dual - before.dual) <= SETTLED * before.dual).all())
 
 
-def _what_is_left(converged: bool, rise: float, max_iter: int) -> str:
+def _what_is_left(converged: bool, stopped: float, max_iter: int) -> str:
     if converged:
         return ""
-    if rise > ROUNDING:
+    if stopped:
         return (
-            f"rounding stopped the alternation: a round would have raised the objective by {rise:.0e} of its size. "
+            f"rounding stopped the alternation: a round would have raised the objective by {stopped:.0e} of its size. "
             "Features of very different size do that: scale them (features=StandardScaler())."
         )
     return (

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils import estimator_html_repr
 from sklearn.utils.validation import check_is_fitted
@@ -21,6 +22,7 @@ from kinfolk.tasks import Rows, Schema, check_rows_per_task, read_for_predict, r
 from kinfolk.uncertainty import HeldOut, Uncertainty, uncertainty
 
 PREDICT_BLOCK = 65_536  # rows whose coefficients are gathered at a time
+LOST = 1e-12  # of the largest variance: below, eigenvectors of a Gram matrix mix what is left with rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,18 +288,40 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
 def warn_of_constant_features(gram: GramStats) -> None:
     """Columns that never vary within a task (age of a patient) are an intercept, not a feature."""
-    spread = np.diagonal(gram.G, axis1=1, axis2=2).max(axis=0)
-    level = np.abs(gram.x_mean).max(axis=0)
-    constant = spread <= 1e-20 * np.maximum(level, 1e-150) ** 2
+    constant = _constant(gram)
     if not constant.any() or constant.all():
         return
-    names = [repr(gram.feature_names[j]) if gram.feature_names else str(j) for j in np.flatnonzero(constant)]
     warnings.warn(
-        f"feature {', '.join(names[:5])}{', ...' if len(names) > 5 else ''} is constant within every task: next to a "
+        f"feature {_some_names(gram, constant)} is constant within every task: next to a "
         'free intercept it carries nothing and gets the coefficient 0. Drop it, or use intercept="coupled".',
         UserWarning,
         stacklevel=5,
     )
+
+
+def warn_of_lost_features(gram: GramStats) -> None:
+    """Columns so much smaller than others that their part of the Gram matrices is below its rounding."""
+    spread = np.diagonal(gram.G, axis1=1, axis2=2).sum(axis=0)
+    lost = (spread < LOST * spread.max()) & ~_constant(gram)
+    if lost.any():
+        warnings.warn(
+            f"feature {_some_names(gram, lost)} varies a million times less than others: its coefficients are lost in "
+            "rounding. Scale the features (features=StandardScaler()).",
+            ConvergenceWarning,
+            stacklevel=6,
+        )
+
+
+def _constant(gram: GramStats) -> NDArray[np.bool_]:
+    """Which features do not vary within any task, but for rounding."""
+    spread = np.diagonal(gram.G, axis1=1, axis2=2).max(axis=0)
+    level = np.abs(gram.x_mean).max(axis=0)
+    return np.asarray(spread <= 1e-20 * np.maximum(level, 1e-150) ** 2)
+
+
+def _some_names(gram: GramStats, which: NDArray[np.bool_]) -> str:
+    names = [repr(gram.feature_names[j]) if gram.feature_names else str(j) for j in np.flatnonzero(which)]
+    return f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}"
 
 
 def _dense(X: Any) -> Array:

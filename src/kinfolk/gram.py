@@ -303,8 +303,8 @@ def _wide_with_gaps(
     """Moments of every column over its observed rows: products of the inputs against the mask, in row blocks."""
     w = np.ones(len(X)) if weight is None else weight
     T, d = Y.shape[1], X.shape[1]
-    x0 = np.average(X, axis=0, weights=w)
-    y0 = np.where(observed, Y, 0.0).sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
+    x0 = _origin(X, np.average(X, axis=0, weights=w))
+    y0 = _origin(Y, np.where(observed, Y, 0.0).sum(axis=0) / np.maximum(observed.sum(axis=0), 1))
     n, sx, sy, yy = np.zeros(T), np.zeros((T, d)), np.zeros(T), np.zeros(T)
     G, b = np.zeros((T, d * d)), np.zeros((T, d))
     for start in range(0, len(X), block):
@@ -330,3 +330,9 @@ def _wide_with_gaps(
         b - (n * my)[:, None] * mx,
         yy - n * my**2,
     )
+
+
+def _origin(values: Array, mean: Array) -> Array:
+    """About what columns are summed: their mean, and exactly their value where they have but one (or NaN)."""
+    low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
+    return np.where(low == high, low, mean)

@@ -72,8 +72,8 @@ def graphical_lasso(
     R = penalty / unit
     np.fill_diagonal(R, 0.0)
     C = S / unit
-    first = np.eye(len(C)) if start is None else start * unit
-    found = _solve(C, R, first, tol=tol, max_iter=max_iter)
+    starts = [np.eye(len(C))] if start is None else [start * unit, np.eye(len(C))]
+    found = _solve(C, R, _first_definite(starts, C, R), tol=tol, max_iter=max_iter)
     return Solution(found.value / unit, found.n_iter, found.residual, found.residual <= tol, found.method)
 
 
@@ -96,7 +96,7 @@ def _newton(C: Array, R: Array, Z: Array, *, tol: float) -> Solution:
     """Newton steps within the orthant of the signs of Z (Olsen et al. 2012); the objective falls with every step."""
     value, gap = objective(Z, C, R), np.inf
     for k in range(NEWTON_STEPS + 1):
-        Sigma = linalg.cho_solve((linalg.cholesky(Z, lower=True), True), np.eye(len(C)))
+        Sigma = _inverse(Z)
         gap = _gap(value, Sigma, C, R)
         if gap <= tol or k == NEWTON_STEPS:
             break
@@ -132,9 +132,9 @@ def _newton_direction(Z: Array, Sigma: Array, C: Array, R: Array) -> tuple[Array
 
 def _admm(C: Array, R: Array, Z: Array, *, tol: float, max_iter: int) -> Solution:
     """Om split into X (log det) and Z (absolute sum), with multipliers Y (Boyd et al. 2011, 6.5)."""
-    Sigma = linalg.cho_solve((linalg.cholesky(Z, lower=True), True), np.eye(len(C)))
+    Sigma = _inverse(Z)
     Y = np.clip(Sigma - C, -R, R)
-    X, rho, gap, k = Z, 1.0, np.inf, 0
+    first, X, rho, gap, k = Z, Z, 1.0, np.inf, 0
     while gap > tol and k < max_iter:
         w, Q = linalg.eigh(rho * Z - Y - C, driver="evd", check_finite=False)
         X = (Q * ((w + np.sqrt(w * w + 4 * rho)) / (2 * rho))) @ Q.T
@@ -145,8 +145,12 @@ def _admm(C: Array, R: Array, Z: Array, *, tol: float, max_iter: int) -> Solutio
         if k % CHECK_EVERY == 0:
             gap = gap_per_variable(Z, C, R)
             rho *= _balance(_relative(X - Z, Z), _relative(rho * (Z - Z_old), Y))
-    definite = np.isfinite(objective(Z, C, R))
-    return Solution(Z if definite else X, k, gap, gap <= tol, "ADMM")
+    return Solution(_first_definite([Z, X, first], C, R), k, gap, gap <= tol, "ADMM")
+
+
+def _first_definite(matrices: list[Array], C: Array, R: Array) -> Array:
+    """Rounding may cost a matrix its least eigenvalues."""
+    return next(M for M in matrices if np.isfinite(objective(M, C, R)))
 
 
 def _relative(change: Array, to: Array) -> float:
@@ -180,7 +184,12 @@ def gap_per_variable(Om: Array, S: Array, R: Array) -> float:
     0.0
     """
     value = objective(Om, S, R)
-    return np.inf if np.isinf(value) else _gap(value, np.linalg.inv(Om), S, R)
+    return np.inf if np.isinf(value) else _gap(value, _inverse(Om), S, R)
+
+
+def _inverse(Om: Array) -> Array:
+    """The inverse of a definite matrix."""
+    return linalg.cho_solve((linalg.cholesky(Om, lower=True), True), np.eye(len(Om)))
 
 
 def _gap(value: float, Sigma: Array, S: Array, R: Array) -> float:

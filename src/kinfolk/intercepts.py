@@ -94,13 +94,13 @@ def normal_equations(
         return _about(gram, np.zeros(gram.n_features), 0.0, ones=False)
     total = max(gram.n.sum(), TINY)
     x0, y0 = origin or (gram.n @ gram.x_mean / total, gram.n @ gram.y_mean / total)
-    return _about(gram, x0, y0, ones=True)
+    return _about(gram, x0, y0, ones=True, share=None if origin else gram.n / total)
 
 
-def _about(gram: GramStats, x0: Array, y0: float, *, ones: bool) -> NormalEquations:
-    """Second moments about (x0, y0), bordered by a column of ones if asked."""
+def _about(gram: GramStats, x0: Array, y0: float, *, ones: bool, share: Array | None = None) -> NormalEquations:
+    """Second moments about (x0, y0), bordered by a column of ones if asked; `share` of rows if that is their mean."""
     T, d = gram.b.shape
-    n, dx, dy = gram.n, _apart(gram.x_mean, x0), _apart(gram.y_mean, y0)
+    n, dx, dy = gram.n, _apart(gram.x_mean, x0, share), _apart(gram.y_mean, y0, share)
     if ones:
         dx = np.column_stack([dx, np.ones(T)])
     G = (n[:, None] * dx)[:, :, None] * dx[:, None, :]
@@ -111,7 +111,9 @@ def _about(gram: GramStats, x0: Array, y0: float, *, ones: bool) -> NormalEquati
     return NormalEquations(G, b, gram.yy + n * dy**2, ones, *origin)
 
 
-def _apart(mean: Array, origin: Array | float) -> Array:
+def _apart(mean: Array, origin: Array | float, share: Array | None) -> Array:
     """Means minus the origin; 0 for a column of means that all are the origin but for rounding."""
     apart = mean - origin
+    if share is not None:  # the origin is rounded; what is left is taken out, as large means would make tasks differ
+        apart = apart - share @ apart
     return np.where(np.abs(apart).max(axis=0) <= ROUNDING * np.abs(mean).max(axis=0), 0.0, apart)

@@ -43,7 +43,10 @@ def conjugate_gradients(
     p, rs, k = s, inner(r, s), 0
     while np.sqrt(inner(r, r)) > tol * scale and k < max_iter:
         q = apply(p)
-        step = rs / inner(p, q)
+        curvature = inner(p, q)
+        if not (rs > 0 and curvature > 0):  # what is left is rounding, or in a direction that has no curvature
+            break
+        step = rs / curvature
         x += step * p
         r -= step * q
         s = precondition(r)

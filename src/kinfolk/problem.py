@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from kinfolk.weights import WeightSystem, solve_system, weight_system
 EXACT = 1e-6  # residual of a weight step above which another solver is asked
 DIRECT_UNKNOWNS = 2000  # dT up to which that is a dense factorisation
 ROUNDING = 1e-13  # of the terms of a normal equation
+NOISE = 1e-14  # of the squared targets: rounding of the objective, which for a good fit is a small difference of them
+PROOF = 1e-6  # duality gap above which better multipliers are looked for
 LEAST_STRENGTH = 1e-9  # strength=0 still learns a graph, from weights that do not feel it
 
 
@@ -110,9 +113,15 @@ class Problem:
         return {
             "weights_residual": self.system(A).residual(W),
             "graph_residual": np.nan if Z is None else graph_residual(A, Z, alpha=alpha, beta=beta, gamma=gamma),
-            "duality_gap": result.gap if Z is None else duality_gap(A, Z, alpha=alpha, beta=beta, gamma=gamma),
+            "duality_gap": result.gap if Z is None else self._duality_gap(A, Z, W, result.graph.dual),
             "certified": result.graph.certified,
         }
+
+    def _duality_gap(self, A: sparse.csr_array, Z: Array, W: Array, dual: Array | None) -> float:
+        """The least gap that multipliers prove: those of the degrees, else those of the best graph for W."""
+        proven = partial(duality_gap, A, Z, alpha=self.alpha, beta=self.beta, gamma=self.pull)
+        gap = proven()
+        return gap if gap <= PROOF else min(gap, proven(dual=self.graph_step(W, dual).dual))
 
 
 def independent(equations: NormalEquations, ridge: Array, floor: float = 0.01) -> Array:
@@ -127,8 +136,16 @@ def independent(equations: NormalEquations, ridge: Array, floor: float = 0.01) -
     typical = np.trace(G, axis1=1, axis2=2).mean() / d
     H = G + ridge + max(floor * typical, TINY) * np.eye(d)
     if len(H) == 1:
-        return np.linalg.solve(H[0], equations.b.T).T
-    return np.linalg.solve(H, equations.b[:, :, None])[:, :, 0]
+        return _solved(H[0], equations.b.T).T
+    return _solved(H, equations.b[:, :, None])[:, :, 0]
+
+
+def _solved(H: Array, b: Array) -> Array:
+    """H^-1 b; directions in which unknowns of very different size leave nothing of a matrix get 0."""
+    try:
+        return np.linalg.solve(H, b)
+    except np.linalg.LinAlgError:
+        return np.linalg.pinv(H, hermitian=True) @ b
 
 
 def theta_at_start(problem: Problem, neighbors: float) -> float:
@@ -164,7 +181,7 @@ def calibrated(problem: Problem, theta: float, strength: float) -> Problem:
     equations, anchor = problem.equations, problem.anchor
     W0 = independent(equations, problem.ridge)
     own = np.trace(equations.G, axis1=1, axis2=2).mean() / equations.shape[1]
-    target = max(strength, LEAST_STRENGTH) * max(own, TINY)
+    target = max(strength, LEAST_STRENGTH) * (own if own > TINY else 1.0)  # features that never vary have no weight
 
     def with_gamma(gamma: float) -> Problem:
         along = gamma * max(1 - anchor, 1e-6)  # with anchor = 1 weights and graph do not meet: any positive letters do
@@ -191,6 +208,7 @@ def solve(
         independent(problem.equations, problem.ridge),
         tol=tol,
         max_iter=max_iter,
+        noise=NOISE * float(problem.equations.yy.sum()),
         quiet=quiet,
         callback=callback,
     )

@@ -278,3 +278,9 @@ def test_too_few_iterations_warn_with_remedies():
 
 def test_scikit_learn_accepts_it():
     check_estimator(GFL(), on_skip=None)
+
+
+@pytest.mark.parametrize("unit", [1e-150, 1e150])
+def test_correlations_of_responses_in_any_unit(unit):
+    Y = np.random.default_rng(3).normal(size=(9, 3))
+    np.testing.assert_allclose(pairwise_correlation(unit * Y)[0], pairwise_correlation(Y)[0], rtol=1e-12)

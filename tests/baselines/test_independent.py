@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import check_estimator
 
-from kinfolk.baselines import Independent
+from kinfolk.baselines import Independent, MeanShrunk, Pooled
 from kinfolk.baselines._ridge import search
 from kinfolk.folds import Folds, fold_of_rows, squared_errors
 from kinfolk.gram import GramStats
@@ -150,6 +151,16 @@ def test_texts_of_errors():
         Independent(task=0).fit(np.vstack([X, np.full(6, 3.0)]), np.append(y, 1.0))
     with pytest.raises(ValueError, match="predict got task 9, not seen in fit"):
         Independent(task=0).fit(X, y).predict(np.full((1, 6), 9.0))
+
+
+@pytest.mark.parametrize("method", [Independent, Pooled, MeanShrunk])
+def test_a_feature_that_is_lost_beside_much_larger_ones_is_named(method):
+    X, y = draw()
+    X[:, 2] *= 1e7
+    with pytest.warns(ConvergenceWarning, match=r"feature 0, 2, 3, 4 varies a million times less than others"):
+        method(task=0).fit(X, y)
+    X[:, 2] /= 1e4
+    method(task=0).fit(X, y)
 
 
 @pytest.mark.parametrize("penalty", [1.0, "cv"])

@@ -125,3 +125,11 @@ def test_texts_of_errors():
 
 def test_scikit_learn_checks():
     check_estimator(MeanShrunk(), on_skip=None)
+
+
+@pytest.mark.parametrize("smallest", [1e-12, 1e-20, 1.0])
+def test_features_of_very_different_size_do_not_make_it_worse_than_the_means(smallest):
+    X, y = draw((6, 7), d=4, seed=8)
+    X[:, 1:] *= 1e3 * smallest ** np.linspace(0, 1, 4)
+    model = MeanShrunk(task=0).fit(X, y)
+    assert ((y - model.predict(X)) ** 2).sum() <= model.gram_.yy.sum()

@@ -317,3 +317,9 @@ def test_callback_hears_of_a_falling_objective():
 @pytest.mark.filterwarnings("ignore")
 def test_estimator_checks_of_scikit_learn():
     check_estimator(TAT())
+
+
+def test_tasks_that_one_fit_meets_exactly_have_it_although_their_penalty_is_rounding():
+    rng = np.random.default_rng(5)
+    X, y = np.column_stack([np.repeat([0, 1], 2), rng.normal(size=(4, 8))]), rng.normal(size=4)
+    np.testing.assert_allclose(TAT(task=0).fit(X, y).predict(X), y, atol=1e-4)

@@ -1,8 +1,9 @@
 """Every table ends in a finite certified fit or in an error that names what is wrong with it."""
 
 import pytest
+from certificates import broken_promises
 from hypothesis import given
-from random_tables import CASES, cases, ends_well
+from random_tables import CASES, Case, cases, ends_well
 
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import CCMTL, GFL, MSSL, MTRL, TAT, Independent, MeanShrunk, Pooled, RandomSlopes
@@ -54,3 +55,15 @@ def test_mixed_models(case):
 @cases(12, 200)
 def test_competitors(method, case):
     ends_well(case, method())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [*(GAMTL(intercept=i) for i in ("free", "coupled", "shrunk", None)), Independent(), Pooled(), MeanShrunk()],
+    ids=str,
+)
+def test_a_wrong_fit_breaks_its_promises(model):
+    outcome = Case(1, 5, 2, 15, "texts", 1.0, 1.0, 1.0, 0.0, (), False).fit(model)
+    assert not broken_promises(outcome, ordinary=True)
+    model.coef_ = model.coef_ * (1 + 1e-4)
+    assert broken_promises(outcome, ordinary=True)

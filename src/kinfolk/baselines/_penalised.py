@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kinfolk.base import Fit, MultiTaskRegressor
+from kinfolk.base import Fit, MultiTaskRegressor, warn_of_lost_features
 from kinfolk.baselines._ridge import Choice, Model, choose_penalty
 from kinfolk.folds import Folds
 from kinfolk.gram import Array, GramStats
@@ -56,6 +56,7 @@ class _Penalised(MultiTaskRegressor):
         return self._at(folds.total, choice.best, path)
 
     def _at(self, gram: GramStats, penalty: float, attributes: dict[str, Any]) -> Fit:
+        warn_of_lost_features(gram)
         W, c = self._prepare(gram)(penalty)
         residual = {"residual": self._residual(gram, W, penalty)}
         return Fit(W, intercept=c, attributes={"penalty_": penalty, "optimality_": residual, **attributes})

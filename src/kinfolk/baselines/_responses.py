@@ -42,6 +42,7 @@ def pairwise_correlation(Y: Array, weight: Array | None = None) -> tuple[Array, 
     w = np.ones(len(Y)) if weight is None else weight
     centre = np.nansum(Y, axis=0) / np.maximum(seen.sum(axis=0), 1)
     Y = np.where(seen > 0, Y - centre, 0.0)
+    Y = np.ldexp(Y, -np.frexp(np.abs(Y).max(axis=0, initial=0.0))[1])  # of size 1, exactly: squares of any unit exist
     weighted = w[:, None] * seen
     n = weighted.T @ seen
     total = (w[:, None] * Y).T @ seen  # of column i over the rows common with j

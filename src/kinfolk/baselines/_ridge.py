@@ -26,15 +26,16 @@ class Spectrum:
     value: Array
     vector: Array
     b: Array
+    floor: Array
 
     @classmethod
     def of(cls, G: Array, b: Array) -> Spectrum:
-        """Decompose a stack of Gram matrices once."""
+        """Decompose a stack of Gram matrices once; eigenvalues up to `floor` (T, 1) cannot be told from 0."""
         value, vector = np.linalg.eigh(G[:1] if is_shared(G) else G)
         floor = 1e-13 * value.max(axis=1, keepdims=True, initial=0.0)
         seen = value > floor
         # What b has in a direction that no row looks into is rounding: a small penalty would make coefficients of it.
-        return cls(np.where(seen, value, 0.0), vector, np.where(seen, (b[:, None, :] @ vector)[:, 0], 0.0))
+        return cls(np.where(seen, value, 0.0), vector, np.where(seen, (b[:, None, :] @ vector)[:, 0], 0.0), floor)
 
     def shrunk(self, penalty: float) -> Array:
         """1 / (value + penalty); 0 where both are, so that no penalty means the least-norm solution."""

@@ -15,6 +15,7 @@ from kinfolk.solution import Solution
 
 CHECK_EVERY = 20  # iterations between two looks at the certificates
 EARLY = 200  # iterations in which rho follows the differences
+LEAST_RHO = 1e-10  # of the typical curvature over T: below it H + rho T cannot be inverted where tasks lack data
 OVER_RELAXATION = 1.6
 NULL = 1e-12  # eigenvalues below this share of the largest are directions without data
 
@@ -154,7 +155,8 @@ class _Iteration:
         spread = float(np.median(np.linalg.norm(E @ W0, axis=1)))
         # c / ||difference|| is the curvature of the penalty: 5 to 50 times fewer iterations than rho ~ H / T.
         rho = c / spread if spread > 0 else typical / T
-        self._factor(max(rho, 1e-10 * typical / T))
+        self.least_rho = LEAST_RHO * typical / T
+        self._factor(max(rho, self.least_rho))
         self.W, self.Q = W0, np.zeros((E.shape[0], d))
         self.U = np.zeros_like(self.Q)
 
@@ -203,6 +205,7 @@ class _Iteration:
             balance = self.f.gradient(self.W) + self.rho * (self.Et @ self.U)
             dual = np.linalg.norm(balance) / np.linalg.norm(self.f.b)
             factor = float(np.clip(np.sqrt((primal + 1e-300) / (dual + 1e-300)), 0.2, 5.0))
+        factor = max(factor, self.least_rho / self.rho)
         if factor > 3 or factor < 1 / 3:
             self.U /= factor
             self._factor(self.rho * factor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy import linalg
 
 from kinfolk.baselines._penalised import _Penalised, check_at_least_zero, relative
 from kinfolk.baselines._ridge import Model, Spectrum, own_intercepts
-from kinfolk.gram import Array, GramStats
+from kinfolk.gram import TINY, Array, GramStats
 from kinfolk.smoother import HubInverse
 
 
@@ -101,11 +102,21 @@ def shrink_to_mean(spectrum: Spectrum, penalty: float, ridge: float) -> Array:
 
     in which I - penalty H_t^-1 is written without the difference, exact at any penalty.
     """
-    inverse = spectrum.shrunk(ridge + penalty)
     Q, copies = spectrum.vector, len(spectrum.b) / len(spectrum.vector)
+    # What rows may see in a direction but rounding hides (features of very different size) can outweigh the penalty.
+    hidden = (spectrum.value == 0) & (spectrum.floor > ridge + penalty)
+    spectrum = replace(spectrum, value=np.where(hidden, spectrum.floor, spectrum.value))
+    inverse = spectrum.shrunk(ridge + penalty)
     own = inverse * (spectrum.value + ridge)
     system = copies * ((Q * own[:, None, :]) @ Q.transpose(0, 2, 1)).sum(axis=0)
     target = spectrum.rotated_back(inverse * spectrum.b).sum(axis=0)
-    mean = np.linalg.lstsq(system, target, rcond=1e-12)[0]
+    mean = np.linalg.lstsq(system, target, rcond=_resolution(spectrum, ridge + penalty, system))[0]
     pull = (mean @ Q) * penalty
     return spectrum.rotated_back(inverse * (spectrum.b + pull))
+
+
+def _resolution(spectrum: Spectrum, penalty: float, system: Array) -> float:
+    """The least that the system of the mean tells, relative to its norm: eigenvalues at their floor make as much."""
+    small = spectrum.floor[spectrum.floor < penalty]
+    at_floor = len(spectrum.b) / len(spectrum.vector) * float((small / (small + penalty)).sum())
+    return max(1e-12, at_floor / max(float(np.linalg.norm(system, 2)), TINY))
