@@ -252,3 +252,11 @@ def test_too_few_rounds_warn_with_remedies():
 
 def test_scikit_learn_accepts_it():
     check_estimator(MSSL(), on_skip=None)
+
+
+def test_few_rows_of_huge_inputs_and_a_target_that_never_varies_give_zeros():
+    rng = np.random.default_rng(0)
+    task, X = np.repeat(np.arange(40), 2), 1e38 * rng.normal(size=(80, 8))
+    model = MSSL(task=0).fit(np.column_stack([task, X]), np.full(80, 3.0))
+    np.testing.assert_array_equal(model.coef_, 0)
+    assert (model.intercept_ == 3).all()

@@ -99,7 +99,8 @@ class StructuredProblem:
             return solve_shared(system)
         if T * d <= DIRECT_UNKNOWNS:
             return solve_direct(system)
-        blocks = np.linalg.inv(self.H + self.strength * np.diagonal(Om)[:, None, None] * np.eye(d))
+        least = ROUNDING * np.trace(self.H, axis1=1, axis2=2) / d  # tasks with few rows, and an Om that is tiny beside H
+        blocks = np.linalg.inv(self.H + (self.strength * np.diagonal(Om) + least)[:, None, None] * np.eye(d))
         return conjugate_gradients(
             system.apply,
             self.B,
