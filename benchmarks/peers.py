@@ -173,7 +173,7 @@ def measured(name, path, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[20, 100, 1000, 10_000])
-    parser.add_argument("--limit", type=float, default=120, help="seconds for one method, imports included")
+    parser.add_argument("--limit", type=float, default=180, help="seconds for one method, imports included")
     parser.add_argument("--memory", type=float, default=8, help="GB of address space for one method")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--run", choices=METHODS, help=argparse.SUPPRESS)
