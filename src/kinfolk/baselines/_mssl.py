@@ -99,7 +99,7 @@ class StructuredProblem:
             return solve_shared(system)
         if T * d <= DIRECT_UNKNOWNS:
             return solve_direct(system)
-        least = ROUNDING * np.trace(self.H, axis1=1, axis2=2) / d  # tasks with few rows, and an Om that is tiny beside H
+        least = ROUNDING * np.trace(self.H, axis1=1, axis2=2) / d  # for few rows and an Om tiny beside H
         blocks = np.linalg.inv(self.H + (self.strength * np.diagonal(Om) + least)[:, None, None] * np.eye(d))
         return conjugate_gradients(
             system.apply,
