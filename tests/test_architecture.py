@@ -31,6 +31,7 @@ ORDER = [
     "gamtl tuning",
     "baselines",
     "contenders _rbf_search",
+    "search",
     "gamtlcv",
     "rbfgamtl",
     "explain diagnostics datasets large store readers",

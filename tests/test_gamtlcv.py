@@ -7,8 +7,8 @@ from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.contenders import fit_candidates, graph_candidate, limits
 from kinfolk.datasets import make_circle, make_groups
 from kinfolk.folds import Folds, squared_errors
-from kinfolk.gamtlcv import paired_gain
 from kinfolk.gram import GramStats
+from kinfolk.search import paired_gain
 from kinfolk.stacking import best_mixture, cross_errors, mixture_errors, model_errors
 from problems import frame
 

@@ -27,9 +27,9 @@ from kinfolk.problem import Problem, calibrated, solve, theta_at_start
 from kinfolk.smoother import HubInverse, Smoother, coupled_smoother
 
 ROUNDS = 3  # of the alternation while tuning; the first give nearly all that there is to gain
-PAIRS = 32  # per task, for graphs of many tasks while tuning: where all are alike a graph of the nearest does as well
+PAIRS = 32  # per task, for graphs of many tasks: where all are alike a graph of the nearest does as well
 TOLERANCE = 1e-3  # of the mixed models while tuning
-WEIGHTS_TOLERANCE = 1e-7  # of weight steps by conjugate gradients while tuning
+WEIGHTS_TOLERANCE = 1e-7  # of weight steps by conjugate gradients
 TASK_MEAN, SHRUNK = "task mean", "shrunk to the mean"
 SLOPES, SLOPES_OWN = "random slopes, random intercepts", "random slopes, own intercepts"
 PENALISED: dict[str, tuple[Any, dict[str, Any]]] = {  # to a class and what is fixed of its parameters

@@ -58,7 +58,7 @@ def conjugate_gradients(
 
 
 def inner(a: Array, b: Array) -> float:
-    """Sum of products. BLAS would wake its threads for it, which on a busy machine takes a thousand times as long.
+    """Sum of products. BLAS would wake its threads for it, which on a busy machine costs more than the sum.
 
     Examples
     --------

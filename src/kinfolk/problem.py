@@ -20,7 +20,7 @@ from kinfolk.solution import Solution
 from kinfolk.weights import WeightSystem, solve_system, weight_system
 
 EXACT = 1e-6  # residual of a weight step above which another solver is asked
-DIRECT_UNKNOWNS = 2000  # dT up to which that is a dense factorisation
+FACTORISED = 2000  # dT up to which that is a dense factorisation
 ROUNDING = 1e-13  # of the terms of a normal equation
 NOISE = 1e-14  # of the squared targets: rounding of the objective, which for a good fit is a small difference of them
 PROOF = 1e-6  # duality gap above which better multipliers are looked for
@@ -73,7 +73,7 @@ class Problem:
         system = self.system(A)
         found = solve_system(system, method=self.weights_solver, start=W, tol=self.weights_tol)
         if self.weights_solver == "auto" and found.residual > EXACT:
-            second = "direct" if system.b.size <= DIRECT_UNKNOWNS else "cg"
+            second = "direct" if system.b.size <= FACTORISED else "cg"
             found = min(found, solve_system(system, method=second, start=W), key=lambda step: step.residual)
         return replace(found, converged=found.converged and found.residual <= EXACT)
 

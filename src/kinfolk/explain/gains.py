@@ -14,10 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from kinfolk.explain.joint import Joint, joint_of, quietly, rows_like
 from kinfolk.folds import Folds, fill_unseen, folds_of_rows, squared_errors
 from kinfolk.gamtl import GAMTL
-from kinfolk.gamtlcv import GAMTLCV, Gain, paired_gain
+from kinfolk.gamtlcv import GAMTLCV
 from kinfolk.gram import TINY, Array, GramStats
 from kinfolk.problem import Problem, calibrated, theta_at_start
 from kinfolk.progress import Callback, report
+from kinfolk.search import Gain, paired_gain
 
 
 @dataclass(frozen=True, eq=False)

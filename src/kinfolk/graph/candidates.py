@@ -30,7 +30,7 @@ SAMPLE = 256  # tasks from which the number of pairs within reach is foreseen
 ROOM = (0.3, 0.1, 0.03, 0.01, 0.0)  # how far beyond the multipliers to reach, in their median
 ENOUGH, TOO_MANY = 24, 100  # pairs per task: what more room may add; what says that the candidates were poor
 MOST_KEPT = 80  # pairs per task carried from one step to the next
-MOST_PAIRS = 10_000_000  # 1 GB while they are solved for
+MOST_PAIRS = 10_000_000  # beyond, nobody reads a graph, and solving for it takes minutes
 
 
 class Candidates:

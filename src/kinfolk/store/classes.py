@@ -13,9 +13,10 @@ from kinfolk.base import MultiTaskRegressor
 from kinfolk.baselines import METHODS
 from kinfolk.features import RBFFeatures
 from kinfolk.gamtl import GAMTL
-from kinfolk.gamtlcv import GAMTLCV, Gain
+from kinfolk.gamtlcv import GAMTLCV
 from kinfolk.gram import GramStats
 from kinfolk.rbfgamtl import RBFGAMTL
+from kinfolk.search import Gain
 from kinfolk.structures import Edge, TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.tasks import Schema
 from kinfolk.trees import TaskTree
