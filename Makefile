@@ -76,7 +76,7 @@ format: $(VENV)/.dev
 OLDEST_TESTS := tests/test_adoption.py tests/test_candidates.py tests/test_estimator_checks.py tests/test_features.py \
   tests/test_folds.py tests/test_gamtl.py tests/test_gamtlcv.py tests/test_gram.py tests/test_graph_step.py \
   tests/test_structures.py tests/test_tasks.py tests/test_trees.py tests/test_tuning.py tests/test_uncertainty.py \
-  tests/test_weights.py tests/baselines/test_all.py tests/plots tests/store
+  tests/test_weights.py tests/methods/test_all.py tests/plots tests/store
 oldest: .venv-oldest/.ready
 	OPENBLAS_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q -n auto --dist loadfile \
 	  -p no:cacheprovider -W ignore::DeprecationWarning \

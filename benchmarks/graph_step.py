@@ -13,7 +13,7 @@ import time
 import numpy as np
 
 from kinfolk.graph import EdgeList, learn_graph, squared_distances, theta_for_neighbors
-from kinfolk.graph.primal_dual import primal_dual
+from kinfolk.solvers.graph.primal_dual import primal_dual
 
 WANTED = 1e-4
 

@@ -129,8 +129,8 @@ def graph_package(task, X, y, new_task, new_X):
 
 # Every method with the module whose import is not counted.
 METHODS = {
-    "kinfolk GAMTL": (gamtl, "kinfolk.gamtl"),
-    "kinfolk GAMTLCV": (gamtlcv, "kinfolk.gamtlcv"),
+    "kinfolk GAMTL": (gamtl, "kinfolk.estimators.gamtl"),
+    "kinfolk GAMTLCV": (gamtlcv, "kinfolk.estimators.gamtlcv"),
     "loop of RidgeCV": (ridge_loop, "sklearn.linear_model"),
     "statsmodels MixedLM": (statsmodels_mixedlm, "statsmodels.regression.mixed_linear_model"),
     "gpboost, random slopes": (gpboost_mixed, "gpboost"),

@@ -23,7 +23,7 @@ import numpy as np
 from kinfolk import GAMTL
 from kinfolk.files import replacing
 from kinfolk.graph import EdgeList, candidates, learn_graph, squared_distances, theta_for_neighbors
-from kinfolk.graph.primal_dual import primal_dual
+from kinfolk.solvers.graph.primal_dual import primal_dual
 
 D, ROWS, ROUNDS = 20, 10, 3
 MANY_ROWS = 100  # per task, for the largest number of tasks once more
@@ -70,7 +70,7 @@ class Stopwatch:
 
 def measure(T, rows):
     """One fit, in this process."""
-    import kinfolk.problem as problem
+    import kinfolk.methods.gamtl.problem as problem
 
     watch = Stopwatch()
     watch.watch(candidates, "nearest", "search")

@@ -14,8 +14,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from kinfolk.graph import Candidates, graph_of_weights, theta_of_weights
+from kinfolk.solvers.weights.cg import solve_cg
 from kinfolk.weights import weight_system
-from kinfolk.weights.cg import solve_cg
 
 D, ROWS = 20, 10
 CHOICES = (

@@ -6,8 +6,8 @@ import pytest
 from scipy.optimize import minimize
 
 from kinfolk import GAMTL, GAMTLCV
-from kinfolk.adoption import Neighborhood
 from kinfolk.datasets import make_groups
+from kinfolk.methods.gamtl.adopt import Neighborhood
 
 
 @pytest.fixture(scope="module")

@@ -11,31 +11,22 @@ import kinfolk
 
 SOURCE = Path(kinfolk.__file__).parent
 ORDER = [
-    "_version solution progress files memory",
-    "gram",
-    "krylov tables intercepts",
-    "graphical_lasso",
-    "graph.edges graph.communities",
-    "tasks graph.interior structures weights.system",
-    "graph.newton graph.primal_dual weights.direct weights.shared weights.cg objective",
-    "graph.learn weights folds trees",
-    "graph.candidates",
-    "graph.neighbors",
-    "graph",
-    "alternate _mixed_model",
-    "random_effects features problem",
-    "smoother stacking adoption",
-    "uncertainty",
-    "base",
-    "graph_regressor",
-    "gamtl tuning",
-    "baselines",
-    "contenders _rbf_search",
-    "search",
-    "gamtlcv",
-    "rbfgamtl",
+    "_version progress files memory",
+    "rows",
+    "solvers",
+    "methods.trees methods.structures",
+    "methods.gamtl methods.smoother methods.stacking methods.rbf methods.uncertainty",
+    "methods.method",
+    "methods",
+    "estimators.graph_regressor",
+    "estimators.gamtl tuning",
+    "methods.contenders methods.rbf_search",
+    "methods.search",
+    "estimators.gamtlcv",
+    "estimators.rbfgamtl",
+    "graph weights baselines",
     "explain diagnostics datasets large store readers",
-    "plots onnx_export graph_export",
+    "plots export",
     "report",
     "demo reproduce",
     "cli",
@@ -61,7 +52,7 @@ def imports(path):
             yield node.module.removeprefix("kinfolk.")
 
 
-FILES = [p for p in sorted(SOURCE.rglob("*.py")) if p.name != "__init__.py" or p.parent.name == "weights"]
+FILES = [p for p in sorted(SOURCE.rglob("*.py")) if p.name != "__init__.py" or p.parent.name == "weights_"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)
@@ -89,7 +80,7 @@ def test_the_estimator_loads_no_optional_library_that_scikit_learn_does_not():
 
 def test_the_command_line_starts_without_the_numerical_libraries():
     loaded = run("import sys; sys.argv = ['kinfolk']; import kinfolk.cli; print(*sys.modules)").split()
-    assert "kinfolk.gamtl" not in loaded and "sklearn" not in loaded
+    assert "kinfolk.estimators.gamtl" not in loaded and "sklearn" not in loaded
 
 
 def test_public_names_are_what_the_package_says():

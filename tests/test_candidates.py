@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 
 from kinfolk import GAMTL
-from kinfolk.graph import Candidates, candidates, learn_graph, nearest, squared_distances
-from kinfolk.graph.candidates import by_candidates
-from kinfolk.graph.pairs import nearest_distance, pairs_within
+from kinfolk.solvers.graph import Candidates, candidates, learn_graph, nearest, squared_distances
+from kinfolk.solvers.graph.candidates import by_candidates
+from kinfolk.solvers.graph.pairs import nearest_distance, pairs_within
 
 RNG = np.random.default_rng(0)
 POINTS = {
@@ -139,7 +139,7 @@ def test_many_tasks_are_fitted_by_candidates_as_by_all_pairs(monkeypatch):
     table = np.column_stack([task, X])
     parameters = {"alpha": 2.0, "beta": 1.0, "gamma": 0.5, "max_iter": 500}
     dense = GAMTL(task=0, **parameters).fit(table, y)
-    monkeypatch.setattr("kinfolk.graph.candidates.DENSE_TASKS", 100)
+    monkeypatch.setattr("kinfolk.solvers.graph.candidates.DENSE_TASKS", 100)
     sparse_way = GAMTL(task=0, **parameters).fit(table, y)
     assert sparse_way.optimality_["certified"] == 1.0
     np.testing.assert_allclose(sparse_way.coef_, dense.coef_, atol=1e-6)

@@ -9,11 +9,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from kinfolk._rbf_search import Axes, Setting, search_features
 from kinfolk.baselines import Independent, MeanShrunk
-from kinfolk.features import FLOOR, RBFFeatures, place_centers, slope_scale, spread_of_inputs
-from kinfolk.folds import assign_folds
-from kinfolk.gram import GramStats
+from kinfolk.methods.rbf import FLOOR, RBFFeatures, place_centers, slope_scale, spread_of_inputs
+from kinfolk.methods.rbf_search import Axes, Setting, search_features
+from kinfolk.rows.folds import assign_folds
+from kinfolk.rows.gram import GramStats
 
 # Needs arrays of other libraries, and skips unless an environment variable is set.
 NOT_OURS = {"check_array_api_input"}
@@ -84,7 +84,7 @@ def test_few_kinds_of_rows_above_the_number_of_centres_raise_no_warning():
 
 
 def test_many_rows_are_clustered_in_batches(monkeypatch):
-    monkeypatch.setattr("kinfolk.features.MANY_ROWS", 1000)
+    monkeypatch.setattr("kinfolk.methods.rbf.MANY_ROWS", 1000)
     X = np.random.default_rng(2).normal(size=(2000, 2))
     features = RBFFeatures(10, random_state=0).fit(X)
     assert len(features.centers_) == 10

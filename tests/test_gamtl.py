@@ -11,14 +11,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from kinfolk import GAMTL, GramStats
-from kinfolk.alternate import Alternation, alternate
 from kinfolk.datasets import make_groups
 from kinfolk.graph import squared_distances
-from kinfolk.intercepts import normal_equations
-from kinfolk.objective import objective_terms
-from kinfolk.problem import Problem, independent
-from kinfolk.random_effects import fit_random_effects
-from kinfolk.solution import Solution
+from kinfolk.methods.gamtl.alternate import Alternation, alternate
+from kinfolk.methods.gamtl.objective import objective_terms
+from kinfolk.methods.gamtl.problem import Problem, independent
+from kinfolk.solvers.equations import normal_equations
+from kinfolk.solvers.random_effects import fit_random_effects
+from kinfolk.solvers.solution import Solution
 from problems import frame, gram, rows
 
 PAPER = {"alpha": 1.0, "beta": 0.5, "gamma": 0.4}

@@ -4,12 +4,12 @@ from sklearn.metrics import roc_auc_score
 
 from kinfolk import GAMTLCV, RBFGAMTL
 from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
-from kinfolk.contenders import fit_candidates, graph_candidate, limits
 from kinfolk.datasets import make_circle, make_groups
-from kinfolk.folds import Folds, squared_errors
-from kinfolk.gram import GramStats
-from kinfolk.search import paired_gain
-from kinfolk.stacking import best_mixture, cross_errors, mixture_errors, model_errors
+from kinfolk.methods.contenders import fit_candidates, graph_candidate, limits
+from kinfolk.methods.search import paired_gain
+from kinfolk.methods.stacking import best_mixture, cross_errors, mixture_errors, model_errors
+from kinfolk.rows.folds import Folds, squared_errors
+from kinfolk.rows.gram import GramStats
 from problems import frame
 
 QUICK = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,)}
@@ -257,7 +257,7 @@ def test_many_tasks_are_tuned_along_the_axes_of_the_grid(monkeypatch):
     data = make_groups(random_state=0)
     axes = {"strengths": (0.1, 1.0, 10.0), "ridges": (0.1, 1.0), "metrics": ("identity",)}
     whole = GAMTLCV(task=data.task, **axes).fit(data.data, data.target)
-    monkeypatch.setattr("kinfolk.gamtlcv.MANY_TASKS", 10)
+    monkeypatch.setattr("kinfolk.estimators.gamtlcv.MANY_TASKS", 10)
     quick = GAMTLCV(task=data.task, **axes).fit(data.data, data.target)
     tried = [{row["name"]: row["rmse_tasks"] for row in m.cv_results_ if "metric" in row} for m in (whole, quick)]
     assert len(tried[0]) >= 12 and len(tried[1]) <= 7
@@ -265,7 +265,7 @@ def test_many_tasks_are_tuned_along_the_axes_of_the_grid(monkeypatch):
 
 
 def test_a_stronger_pull_among_many_tasks_is_tried_where_a_weaker_one_is_worse(monkeypatch):
-    monkeypatch.setattr("kinfolk.gamtlcv.MANY_TASKS", 10)
+    monkeypatch.setattr("kinfolk.estimators.gamtlcv.MANY_TASKS", 10)
     rng = np.random.default_rng(8)
     task, X = np.repeat(np.arange(12), 20), rng.normal(size=(240, 4))
     alike, unrelated = np.tile(rng.normal(size=4), (12, 1)), rng.normal(size=(12, 4))

@@ -125,7 +125,7 @@ def test_statistics_over_other_features_do_not_add():
 
 
 def test_a_hundred_thousand_small_tasks_need_no_loop_over_tasks(monkeypatch):
-    import kinfolk.gram as module
+    import kinfolk.rows.gram as module
 
     calls = []
     monkeypatch.setattr(module, "_moments", lambda b, w, f=module._moments: calls.append(1) or f(b, w))

@@ -5,7 +5,7 @@ from scipy import sparse
 
 from kinfolk.datasets import make_groups
 from kinfolk.graph import EdgeList, laplacian, learn_graph, squared_distances, theta_for_neighbors
-from kinfolk.objective import duality_gap, graph_residual, graph_terms
+from kinfolk.methods.gamtl.objective import duality_gap, graph_residual, graph_terms
 from problems import gaussian_distances
 
 CANONICAL = {"alpha": 1.0, "beta": 0.5}
@@ -85,7 +85,7 @@ def test_beta_over_twelve_orders_of_magnitude(beta):
 def test_candidates_give_the_answer_of_all_pairs(monkeypatch):
     Z = gaussian_distances(300, d=6)
     by_candidates = learn_graph(Z, gamma=0.3, **CANONICAL).value
-    monkeypatch.setattr("kinfolk.graph.learn.CANDIDATES", 100)  # 300 <= 4 * 100: all pairs at once
+    monkeypatch.setattr("kinfolk.solvers.graph.learn.CANDIDATES", 100)  # 300 <= 4 * 100: all pairs at once
     np.testing.assert_allclose(
         by_candidates.toarray(), learn_graph(Z, gamma=0.3, **CANONICAL).value.toarray(), atol=1e-8
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.covariance import graphical_lasso as reference
 
-from kinfolk.graphical_lasso import gap_per_variable, graphical_lasso, objective
+from kinfolk.solvers.graphical_lasso import gap_per_variable, graphical_lasso, objective
 
 
 def covariance(T, d, seed=0, spread=0.5):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from kinfolk import _mixed_model
-from kinfolk.gram import GramStats
-from kinfolk.random_effects import COVARIANCES, fit_random_effects
+from kinfolk.rows.gram import GramStats
+from kinfolk.solvers import mixed_model as _mixed_model
+from kinfolk.solvers.random_effects import COVARIANCES, fit_random_effects
 
 CHOICES = [(covariance, intercept) for covariance in COVARIANCES for intercept in ("random", "free")]
 TOL = 1e-5

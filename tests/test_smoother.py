@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import kinfolk.smoother
+import kinfolk.methods.smoother
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
 from kinfolk.baselines import MTRL, Independent, MeanShrunk, Pooled, RandomSlopes
 
@@ -75,7 +75,7 @@ def test_the_diagonal_blocks_are_those_of_the_columns(model):
 def test_conjugate_gradients_give_the_blocks_of_the_whole_inverse(rows, monkeypatch):
     inverse = GAMTL(task=0).fit(*rows)._smoothers()[0].inverse
     exact = inverse.columns(3)
-    monkeypatch.setattr(kinfolk.smoother, "DENSE_UNKNOWNS", 0)
+    monkeypatch.setattr(kinfolk.methods.smoother, "DENSE_UNKNOWNS", 0)
     np.testing.assert_allclose(inverse.columns(3), exact, atol=1e-9 * np.abs(exact).max())
 
 

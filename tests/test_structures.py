@@ -4,7 +4,7 @@ import pytest
 from scipy import sparse
 
 from kinfolk import TaskGraph
-from kinfolk.graph.communities import louvain, modularity
+from kinfolk.solvers.graph.communities import louvain, modularity
 from problems import clique_graph, knn_graph, random_graph
 
 NAMES = np.array(["ada", "bob", "cyd", "dee"])

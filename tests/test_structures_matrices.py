@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kinfolk.structures import TaskCovariance, TaskPrecision
+from kinfolk.methods.structures import TaskCovariance, TaskPrecision
 
 LABELS = np.array(["a", "c", "d"])
 PRECISION = np.array([[4.0, -1.0, 0.0], [-1.0, 1.0, 0.2], [0.0, 0.2, 2.0]])

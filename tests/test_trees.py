@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.cluster.hierarchy import dendrogram, fcluster, is_valid_linkage
 
-from kinfolk.trees import TaskTree
+from kinfolk.methods.trees import TaskTree
 
 
 @st.composite

@@ -12,8 +12,8 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
-from kinfolk.folds import SCORINGS, fold_of_rows
-from kinfolk.tasks import read_rows
+from kinfolk.rows.folds import SCORINGS, fold_of_rows
+from kinfolk.rows.tasks import read_rows
 from kinfolk.tuning import tune
 
 PENALTIES = [0.01, 1.0, 10.0, 100.0]
@@ -61,7 +61,7 @@ def ridge_loop(X, y, fold, penalty):
 @pytest.fixture
 def seed_of_folds():
     """tune draws one seed from its random_state, for all candidates."""
-    from kinfolk.folds import generator
+    from kinfolk.rows.folds import generator
 
     return int(generator(0).integers(2**31 - 1))
 

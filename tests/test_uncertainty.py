@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from sklearn.linear_model import BayesianRidge
 
-import kinfolk.smoother
-import kinfolk.uncertainty
+import kinfolk.methods.smoother
+import kinfolk.methods.uncertainty
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import MTRL, Independent, RandomSlopes
-from kinfolk.uncertainty import likelihood, moderated, uncertainty
+from kinfolk.methods.uncertainty import likelihood, moderated, uncertainty
 
 FACTOR = 1.6449  # of the standard deviation, for 90 %
 
@@ -82,8 +82,8 @@ def test_at_the_right_prior_the_covariance_is_the_posterior_one():
         M[at, at] += model.gram_.G[t] + model.ridge * np.eye(d)
     N = np.linalg.inv(M)
     exact = np.stack([N[t * d : (t + 1) * d, t * d : (t + 1) * d] for t in range(T)])
-    np.testing.assert_allclose(kinfolk.uncertainty.spread(smoother, np.arange(T), 1.0), exact, atol=1e-12)
-    known = kinfolk.uncertainty.Uncertainty([smoother], model.gram_, np.full(T, 2.0), 1.0)
+    np.testing.assert_allclose(kinfolk.methods.uncertainty.spread(smoother, np.arange(T), 1.0), exact, atol=1e-12)
+    known = kinfolk.methods.uncertainty.Uncertainty([smoother], model.gram_, np.full(T, 2.0), 1.0)
     codes, dx = X[:, 0].astype(int), X[:, 1:] - model.gram_.x_mean[X[:, 0].astype(int)]
     variance = 2.0 * (1 + 1 / model.gram_.n[codes] + np.einsum("np,npq,nq->n", dx, exact[codes], dx))
     np.testing.assert_allclose(known.std(X[:, 1:], codes), np.sqrt(variance), rtol=1e-10)
@@ -102,7 +102,7 @@ def test_the_likelihood_finds_the_noise_and_the_spread_it_was_drawn_with():
     y = np.einsum("nd,nd->n", X, W[task]) + np.sqrt(sigma2) * rng.normal(size=len(task))
     gram = type(model.gram_).from_rows(X, y, task)
     problem = model._fitted_problem()
-    again = kinfolk.smoother.coupled_smoother(
+    again = kinfolk.methods.smoother.coupled_smoother(
         type(problem)(**{**vars(problem), "equations": model._problem(gram, None).equations}),
         model.adjacency_,
         np.ones(d),
@@ -116,7 +116,7 @@ def test_large_systems_agree_with_small_ones(monkeypatch):
     train, (X, _), _ = simulate(4, T=6, d=2)
     model = GAMTL(task=0).fit(*train)
     exact = model.predict(X, return_std=True)[1]
-    monkeypatch.setattr(kinfolk.smoother, "DENSE_UNKNOWNS", 0)
+    monkeypatch.setattr(kinfolk.methods.smoother, "DENSE_UNKNOWNS", 0)
     np.testing.assert_allclose(model.predict(X, return_std=True)[1], exact, rtol=1e-6)
 
 
@@ -124,7 +124,7 @@ def test_a_sample_of_tasks_tells_about_the_same_noise(monkeypatch):
     train, (X, _), _ = simulate(4, T=40, d=3, rows=(15, 30))
     model = GAMTL(task=0).fit(*train)
     exact = model.predict(X, return_std=True)[1]
-    monkeypatch.setattr(kinfolk.uncertainty, "LIKELIHOOD_UNKNOWNS", 60)
+    monkeypatch.setattr(kinfolk.methods.uncertainty, "LIKELIHOOD_UNKNOWNS", 60)
     np.testing.assert_allclose(model.predict(X, return_std=True)[1].mean(), exact.mean(), rtol=0.15)
 
 

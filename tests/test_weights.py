@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kinfolk.krylov import conjugate_gradients
-from kinfolk.objective import task_loss, weights_residual
+from kinfolk.methods.gamtl.objective import task_loss, weights_residual
+from kinfolk.solvers.krylov import conjugate_gradients
+from kinfolk.solvers.weights.cg import PRECONDITIONERS, solve_cg
 from kinfolk.weights import solve_system, solve_weights, weight_system
-from kinfolk.weights.cg import PRECONDITIONERS, solve_cg
 from problems import clique_graph, gram, knn_graph, random_graph, ring_graph
 
 GAMMAS = (1e-3, 1.0, 1e3, 1e6)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 from kinfolk._version import __version__
 
 if TYPE_CHECKING:
-    from kinfolk.features import RBFFeatures
-    from kinfolk.gamtl import GAMTL
-    from kinfolk.gamtlcv import GAMTLCV
-    from kinfolk.gram import GramStats
-    from kinfolk.rbfgamtl import RBFGAMTL
+    from kinfolk.estimators.gamtl import GAMTL
+    from kinfolk.estimators.gamtlcv import GAMTLCV
+    from kinfolk.estimators.rbfgamtl import RBFGAMTL
+    from kinfolk.methods.rbf import RBFFeatures
+    from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
+    from kinfolk.methods.trees import TaskTree
+    from kinfolk.rows.gram import GramStats
     from kinfolk.store import load
-    from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
-    from kinfolk.trees import TaskTree
     from kinfolk.tuning import tune
 
 __all__ = [
@@ -33,15 +33,15 @@ __all__ = [
 
 # Loaded on first use, so that the command line can answer before the numerical libraries are in.
 _HOMES = {
-    "GAMTL": "gamtl",
-    "GAMTLCV": "gamtlcv",
-    "GramStats": "gram",
-    "RBFFeatures": "features",
-    "RBFGAMTL": "rbfgamtl",
-    "TaskCovariance": "structures",
-    "TaskGraph": "structures",
-    "TaskPrecision": "structures",
-    "TaskTree": "trees",
+    "GAMTL": "estimators.gamtl",
+    "GAMTLCV": "estimators.gamtlcv",
+    "GramStats": "rows.gram",
+    "RBFFeatures": "methods.rbf",
+    "RBFGAMTL": "estimators.rbfgamtl",
+    "TaskCovariance": "methods.structures",
+    "TaskGraph": "methods.structures",
+    "TaskPrecision": "methods.structures",
+    "TaskTree": "methods.trees",
     "load": "store",
     "tune": "tuning",
 }

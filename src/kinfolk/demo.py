@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from kinfolk.datasets import make_groups
+from kinfolk.estimators.gamtl import GAMTL
 from kinfolk.files import replacing
-from kinfolk.gamtl import GAMTL
-from kinfolk.gram import Array
+from kinfolk.methods.structures import TaskGraph
 from kinfolk.plots import plot_graph
 from kinfolk.report import write_report
-from kinfolk.structures import TaskGraph
+from kinfolk.rows.gram import Array
 
 
 def run_demo(out: Path, *, seed: int = 0) -> Iterator[str]:

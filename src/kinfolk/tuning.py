@@ -14,12 +14,12 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import _safe_indexing
 
-from kinfolk.base import MultiTaskRegressor
-from kinfolk.folds import SCORINGS, cv_error, fold_of_rows, folds_of_rows, generator, squared_errors
-from kinfolk.gram import Array, GramStats
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback, report
-from kinfolk.tables import Table
-from kinfolk.tasks import Rows, read_rows
+from kinfolk.rows.folds import SCORINGS, cv_error, fold_of_rows, folds_of_rows, generator, squared_errors
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.tables import Table
+from kinfolk.rows.tasks import Rows, read_rows
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
@@ -33,7 +33,7 @@ class Tuning:
     best_estimator_ : the estimator with the best parameters, refitted on all rows
     best_params_, best_error_ : its grid point and that point's cross-validated error
     cv_results_ : one dict per grid point (a list of these makes a data frame): `params`; `error`, the one that was
-        asked for; `pooled`, `tasks` and `normalised`, all three (see `kinfolk.folds.cv_error`); `by_fold`, pooled
+        asked for; `pooled`, `tasks` and `normalised`, all three (see `kinfolk.rows.folds.cv_error`); `by_fold`, pooled
         root mean squared errors (k,); `by_task`, the same of every task (T,); `message`, what went wrong or did not
         converge, or ""
     """
@@ -78,7 +78,7 @@ def tune(
     X, y : as for fit
     cv, groups, random_state : number of folds, or (train, test) pairs of row positions that share out all rows; one
         label per row to be kept on one side; draws the folds
-    scoring : "pooled", "tasks" or "normalised": what the best has least of (see `kinfolk.folds.cv_error`)
+    scoring : "pooled", "tasks" or "normalised": what the best has least of (see `kinfolk.rows.folds.cv_error`)
     n_jobs : grid points at a time, in processes
     callback : called with a `Progress` after every grid point
 

@@ -5,7 +5,7 @@ import pytest
 
 from kinfolk import GramStats
 from kinfolk.explain.draws import Blocks, FreshNoise
-from kinfolk.tasks import read_rows
+from kinfolk.rows.tasks import read_rows
 from problems import frame, gram, rows
 
 

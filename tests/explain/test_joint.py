@@ -7,7 +7,7 @@ from kinfolk import GAMTL, GAMTLCV, GramStats
 from kinfolk.baselines import MTRL, Independent
 from kinfolk.explain import joint as module
 from kinfolk.explain.joint import degrees_of_freedom, graph_of, joint_of, own_residuals, rows_like
-from kinfolk.weights.direct import dense_matrix
+from kinfolk.solvers.weights.direct import dense_matrix
 from problems import frame, gram, rows
 
 VARIANTS = [

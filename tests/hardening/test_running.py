@@ -14,8 +14,8 @@ from joblib import Parallel, delayed, parallel_config
 from kinfolk import GAMTL, GAMTLCV, GramStats, memory
 from kinfolk.baselines import GFL, Independent
 from kinfolk.graph import squared_distances
-from kinfolk.intercepts import normal_equations
-from kinfolk.problem import independent
+from kinfolk.methods.gamtl.problem import independent
+from kinfolk.solvers.equations import normal_equations
 from kinfolk.store import load, save
 from problems import frame
 

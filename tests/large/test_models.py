@@ -126,7 +126,7 @@ def test_a_task_with_one_row_is_named(tmp_path):
 
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_every_method_may_be_asked(name):
-    assert METHODS[name].fit.__module__ == "kinfolk.base"
+    assert METHODS[name].fit.__module__ == "kinfolk.methods.method"
 
 
 READERS = {"out.parquet": pd.read_parquet, "out.csv": pd.read_csv}

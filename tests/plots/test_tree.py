@@ -3,8 +3,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from kinfolk import TaskTree
+from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.plots import plot_structure, plot_tree
-from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
 from problems import clique_graph
 
 LEVELS = [[0, 1, 0, 1, 2], [0, 0, 0, 0, 1], [0, 0, 0, 0, 0]]

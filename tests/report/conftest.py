@@ -10,8 +10,8 @@ import pytest
 from kinfolk import GAMTL
 from kinfolk.baselines import Independent
 from kinfolk.datasets import make_groups
+from kinfolk.methods.structures import TaskGraph
 from kinfolk.report import render, summarize
-from kinfolk.structures import TaskGraph
 from problems import knn_graph
 
 CHROMIUM = Path("/usr/bin/chromium")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from kinfolk.baselines import MSSL, MTRL, TAT, Independent, Pooled
+from kinfolk.estimators.gamtlcv import feature_scale
 from kinfolk.explain.contributions import contributions
-from kinfolk.gamtlcv import feature_scale
 from kinfolk.report import summarize
 
 

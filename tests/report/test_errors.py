@@ -5,9 +5,9 @@ import pytest
 
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import Independent
-from kinfolk.folds import fold_of_rows
 from kinfolk.report.errors import same_rows, task_errors
-from kinfolk.tasks import read_rows
+from kinfolk.rows.folds import fold_of_rows
+from kinfolk.rows.tasks import read_rows
 from problems import frame
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.methods.trees import TaskTree
 from kinfolk.reproduce.recovery import as_graph, coefficient_scores, edge_auc, edge_scores, rand_index, recovered
-from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
-from kinfolk.trees import TaskTree
 
 LABELS = np.arange(6)
 PLANTED = np.array([0, 0, 0, 1, 1, -1])

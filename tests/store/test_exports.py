@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from stored_models import TABLE, WIDE_X, WIDE_Y, Y, fitted, table_of
 
 from kinfolk import GAMTL, RBFFeatures, TaskGraph
-from kinfolk.graph_export import write_coefficients, write_graph
-from kinfolk.onnx_export import to_onnx
+from kinfolk.export.graphs import write_coefficients, write_graph
+from kinfolk.export.onnx import to_onnx
 
 ODD = ['a<b>&"c"', "日本, x", "line\nbreak", "bell\x07"]
 GRAPH = TaskGraph(sparse.csr_array(np.diag([0.1, 0.2, 0.3], 1) + np.diag([0.1, 0.2, 0.3], -1)), np.array(ODD))

@@ -109,7 +109,7 @@ def account(model: Any, method: str, error: float | None) -> dict[str, Any]:
 
 def training_error(model: Any) -> float:
     """RMSE over the rows of the fit, from their statistics."""
-    from kinfolk.folds import squared_errors
+    from kinfolk.rows.folds import squared_errors
 
     errors = squared_errors(model.gram_, model.coef_, model.intercept_)
     return float(np.sqrt(np.maximum(errors, 0.0).sum() / model.gram_.n.sum()))

@@ -9,8 +9,8 @@ from typing import Any
 
 from kinfolk.cli.console import Console
 from kinfolk.cli.tables import check_writable, load_model
-from kinfolk.graph_export import graph_text, write_graph
-from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.export.graphs import graph_text, write_graph
+from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
 
 
 def run(options: argparse.Namespace, console: Console) -> None:

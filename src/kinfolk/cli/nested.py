@@ -13,13 +13,13 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.baselines.independent import Independent
 from kinfolk.cli.columns import Training
 from kinfolk.cli.encoding import transformer
 from kinfolk.cli.recipe import Recipe
-from kinfolk.folds import fold_of_rows
+from kinfolk.methods.independent import Independent
 from kinfolk.progress import Callback, report
-from kinfolk.tasks import read_rows
+from kinfolk.rows.folds import fold_of_rows
+from kinfolk.rows.tasks import read_rows
 
 Array = NDArray[np.float64]
 Contender = Callable[[Training, Training], Array]  # training rows, and rows to predict without their targets

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.cli.nested import Outcome
-from kinfolk.search import Gain, paired_gain
+from kinfolk.methods.search import Gain, paired_gain
 
 Array = NDArray[np.float64]
 

@@ -11,10 +11,10 @@ from scipy.spatial.distance import cdist
 from scipy.special import digamma
 from sklearn.utils import check_random_state
 
-from kinfolk.gram import Array
 from kinfolk.progress import Callback, report
-from kinfolk.tables import read_table
-from kinfolk.tasks import Rows, read_rows
+from kinfolk.rows.gram import Array
+from kinfolk.rows.tables import read_table
+from kinfolk.rows.tasks import Rows, read_rows
 
 BLOCK = 2**21  # distances held at a time: 16 MB
 

@@ -11,7 +11,7 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.manifold import smacof
 from sklearn.utils import check_random_state
 
-from kinfolk.gram import Array
+from kinfolk.rows.gram import Array
 
 STARTS = 8  # random ones, beside the classical solution
 

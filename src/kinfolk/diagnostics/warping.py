@@ -6,8 +6,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.gram import Array
 from kinfolk.progress import Callback, report
+from kinfolk.rows.gram import Array
 
 CELLS = 2**15  # of one anti-diagonal over a block of pairs: what stays in cache
 

@@ -11,8 +11,8 @@ from scipy import stats
 
 from kinfolk.explain.confidence import position
 from kinfolk.explain.joint import Joint, joint_of
-from kinfolk.gram import TINY, Array
-from kinfolk.problem import independent
+from kinfolk.methods.gamtl.problem import independent
+from kinfolk.rows.gram import TINY, Array
 
 ERROR_RATE = 0.05  # over all features of a comparison together, for "differs"
 NEAR = 2.0  # standard errors around a difference that must lie within the spread, for "shared"

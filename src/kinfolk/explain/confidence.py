@@ -13,10 +13,10 @@ from scipy import sparse
 
 from kinfolk.explain.draws import Blocks, FreshNoise, Unrelated
 from kinfolk.explain.joint import Joint, joint_of, quietly, rows_like
-from kinfolk.folds import generator
-from kinfolk.gram import TINY, Array
-from kinfolk.problem import Problem, calibrated, independent, theta_at_start
+from kinfolk.methods.gamtl.problem import Problem, calibrated, independent, theta_at_start
 from kinfolk.progress import Callback, report
+from kinfolk.rows.folds import generator
+from kinfolk.rows.gram import TINY, Array
 
 CHANCE_SETS = 40  # sets of unrelated tasks that say how close chance brings a pair
 CHANCE = 0.2  # share of such sets whose closest pair of all would pass for an edge in a single resample

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.base import MultiTaskRegressor
-from kinfolk.gram import Array
-from kinfolk.smoother import Smoother
-from kinfolk.tasks import read_for_predict, task_codes
+from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.smoother import Smoother
+from kinfolk.rows.gram import Array
+from kinfolk.rows.tasks import read_for_predict, task_codes
 
 
 class Contribution(NamedTuple):

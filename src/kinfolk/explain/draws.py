@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.estimators.gamtl import METRICS
 from kinfolk.explain.joint import Joint, own_residuals, spectrum
-from kinfolk.folds import common_rows
-from kinfolk.gamtl import METRICS
-from kinfolk.gram import TINY, Array, GramStats
-from kinfolk.random_effects import RandomEffects, fit_random_effects
-from kinfolk.tasks import Rows
+from kinfolk.rows.folds import common_rows
+from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.rows.tasks import Rows
+from kinfolk.solvers.random_effects import RandomEffects, fit_random_effects
 
 BLOCKS = 50  # of rows per task; a task with fewer rows has one row in each
 BLOCK_NUMBERS = 5e7  # floating-point numbers that all blocks together may take

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
+from kinfolk.estimators.gamtl import GAMTL
+from kinfolk.estimators.gamtlcv import GAMTLCV
 from kinfolk.explain.joint import Joint, joint_of, quietly, rows_like
-from kinfolk.folds import Folds, fill_unseen, folds_of_rows, squared_errors
-from kinfolk.gamtl import GAMTL
-from kinfolk.gamtlcv import GAMTLCV
-from kinfolk.gram import TINY, Array, GramStats
-from kinfolk.problem import Problem, calibrated, theta_at_start
+from kinfolk.methods.gamtl.problem import Problem, calibrated, theta_at_start
+from kinfolk.methods.search import Gain, paired_gain
 from kinfolk.progress import Callback, report
-from kinfolk.search import Gain, paired_gain
+from kinfolk.rows.folds import Folds, fill_unseen, folds_of_rows, squared_errors
+from kinfolk.rows.gram import TINY, Array, GramStats
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,18 +14,17 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from kinfolk.alternate import Alternation
-from kinfolk.gamtl import GAMTL
-from kinfolk.gamtlcv import GAMTLCV
-from kinfolk.gram import Array, GramStats
-from kinfolk.intercepts import NormalEquations, normal_equations
-from kinfolk.objective import task_loss
-from kinfolk.problem import Problem, calibrated, solve, theta_at_start
-from kinfolk.structures import TaskGraph
-from kinfolk.tables import read_table
-from kinfolk.tasks import Rows, read_rows
-from kinfolk.weights import solve_system
-from kinfolk.weights.direct import dense_matrix
+from kinfolk.estimators.gamtl import GAMTL
+from kinfolk.estimators.gamtlcv import GAMTLCV
+from kinfolk.methods.gamtl.alternate import Alternation
+from kinfolk.methods.gamtl.problem import Problem, calibrated, solve, theta_at_start
+from kinfolk.methods.structures import TaskGraph
+from kinfolk.rows.gram import Array, GramStats, task_loss
+from kinfolk.rows.tables import read_table
+from kinfolk.rows.tasks import Rows, read_rows
+from kinfolk.solvers.equations import NormalEquations, normal_equations
+from kinfolk.solvers.weights import solve_system
+from kinfolk.solvers.weights.direct import dense_matrix
 
 DENSE_UNKNOWNS = 2000  # dT up to which the inverse of the weight system is formed to count degrees of freedom
 PROBES = 30  # random vectors that estimate them beyond

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.explain.joint import graph_of
-from kinfolk.gram import TINY, Array
-from kinfolk.structures import TaskGraph
+from kinfolk.methods.structures import TaskGraph
+from kinfolk.rows.gram import TINY, Array
 
 BRIDGE = 0.5  # weight to the nearest other community, over weight to the own one
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.gram import Array
 from kinfolk.large.columns import Columns
-from kinfolk.tasks import _labels as task_labels
+from kinfolk.rows.gram import Array
+from kinfolk.rows.tasks import _labels as task_labels
 
 Transform = Callable[[Any], Any]  # a data frame of the feature columns to the features
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.folds import Folds, generator
-from kinfolk.gram import GramStats
 from kinfolk.large.arrow import Place, Transform, check_numeric, coded, read_block, read_rows, table_of_frame
 from kinfolk.large.columns import Columns, choose_columns
 from kinfolk.large.dealing import PartitionDealer, check_folds, check_groups, folds_of_parts
 from kinfolk.large.labels import kind_of
 from kinfolk.large.sums import Rows, Sums
+from kinfolk.rows.folds import Folds, generator
+from kinfolk.rows.gram import GramStats
 
 MERGED = 8  # records merged at a time on one worker
 SOURCE = "the data frame"

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.folds import Folds, generator
-from kinfolk.gram import GramStats
 from kinfolk.large.arrow import Block
 from kinfolk.large.labels import LabelIndex
 from kinfolk.large.moments import stable_order
+from kinfolk.rows.folds import Folds, generator
+from kinfolk.rows.gram import GramStats
 
 
 def check_folds(cv: Any) -> int:

@@ -7,17 +7,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from kinfolk.base import MultiTaskRegressor
-from kinfolk.folds import Folds
-from kinfolk.gram import GramStats
 from kinfolk.large.cluster import SOURCE, partition_dealers, sum_dask
 from kinfolk.large.columns import Columns, choose_columns
 from kinfolk.large.dealing import Dealer, check_folds, folds_of_parts
 from kinfolk.large.sources import open_source
 from kinfolk.large.stream import sum_file
 from kinfolk.large.transformers import FeaturePlan, plan_features, standardised
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback
-from kinfolk.tasks import Schema, check_rows_per_task
+from kinfolk.rows.folds import Folds
+from kinfolk.rows.gram import GramStats
+from kinfolk.rows.tasks import Schema, check_rows_per_task
 
 Model = TypeVar("Model", bound=MultiTaskRegressor)
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.gram import Array
 from kinfolk.memory import check_memory
+from kinfolk.rows.gram import Array
 
 RUN_BYTES = 2**19  # of rows, and of matrices, worked on at a time: they stay in the cache
 

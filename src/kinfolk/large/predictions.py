@@ -13,7 +13,6 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from kinfolk.base import MultiTaskRegressor
 from kinfolk.files import replacing
 from kinfolk.large.arrow import Coded, coded, table_writer
 from kinfolk.large.cluster import dask
@@ -23,9 +22,10 @@ from kinfolk.large.labels import as_known_numbers, kind_of
 from kinfolk.large.sources import Piece, Source, open_source
 from kinfolk.large.stream import checked_rows
 from kinfolk.large.sums import in_order
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback, report
-from kinfolk.tables import read_table
-from kinfolk.tasks import task_codes
+from kinfolk.rows.tables import read_table
+from kinfolk.rows.tasks import task_codes
 
 
 def predict_file(

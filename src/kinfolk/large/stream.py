@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import effective_n_jobs
 
-from kinfolk.folds import Folds
-from kinfolk.gram import Array, GramStats
 from kinfolk.large.arrow import Block, Place, Transform, arrow, check_numeric, read_block, read_rows
 from kinfolk.large.columns import Columns, choose_columns
 from kinfolk.large.dealing import Dealer, check_folds, folds_of_parts
@@ -21,6 +19,8 @@ from kinfolk.large.formats import Request
 from kinfolk.large.sources import Piece, Source, open_source
 from kinfolk.large.sums import Rows, Sums, in_order
 from kinfolk.progress import Callback, report
+from kinfolk.rows.folds import Folds
+from kinfolk.rows.gram import Array, GramStats
 
 BLOCK_BYTES = 3 * 2**25  # of values in a block of rows: larger ones take memory, smaller ones cost more merges
 PIECE_BYTES = 2**24  # of values in what is read at a time: they are still in the cache when they are put row by row

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.gram import Array, GramStats
 from kinfolk.large.arrow import Block, raise_not_finite
 from kinfolk.large.columns import Columns
 from kinfolk.large.dealing import Dealer, PartitionDealer
 from kinfolk.large.labels import LabelIndex, as_whole_numbers
 from kinfolk.large.moments import Moments, Sorted, sorted_by_slot
+from kinfolk.rows.gram import Array, GramStats
 
 CENTRED_BYTES = 2**22  # of matrices centred at a time at the end
 Item = TypeVar("Item")

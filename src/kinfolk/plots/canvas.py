@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.gram import Array
+from kinfolk.rows.gram import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from kinfolk.gram import TINY, Array
 from kinfolk.plots import canvas
 from kinfolk.plots.labels import Names, write_names
+from kinfolk.rows.gram import TINY, Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

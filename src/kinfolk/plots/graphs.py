@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from kinfolk.gram import Array
+from kinfolk.methods.structures import TaskGraph
 from kinfolk.plots import canvas
 from kinfolk.plots.labels import Names, write_names
 from kinfolk.plots.layouts import layout
-from kinfolk.structures import TaskGraph
+from kinfolk.rows.gram import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from kinfolk.gram import TINY, Array
 from kinfolk.plots import canvas
+from kinfolk.rows.gram import TINY, Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from kinfolk.gram import TINY, Array
-from kinfolk.structures import TaskGraph
+from kinfolk.methods.structures import TaskGraph
+from kinfolk.rows.gram import TINY, Array
 
 
 def layout(graph: TaskGraph, *, dimensions: int = 2, random_state: int = 0, rounds: int | None = None) -> Array:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.gram import Array
+from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.plots import canvas
-from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.rows.gram import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.methods.trees import TaskTree
 from kinfolk.plots.graphs import plot_graph
 from kinfolk.plots.matrices import plot_matrix
 from kinfolk.plots.tree import plot_tree
-from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
-from kinfolk.trees import TaskTree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

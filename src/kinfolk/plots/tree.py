@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.gram import Array
+from kinfolk.methods.trees import TaskTree
 from kinfolk.plots import canvas
-from kinfolk.trees import TaskTree
+from kinfolk.rows.gram import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

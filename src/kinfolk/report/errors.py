@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from kinfolk.base import MultiTaskRegressor
-from kinfolk.baselines.independent import Independent
-from kinfolk.baselines.pooled import Pooled
-from kinfolk.folds import Folds, folds_of_rows, squared_errors
-from kinfolk.gamtl import GAMTL
-from kinfolk.gamtlcv import GAMTLCV, feature_scale
-from kinfolk.gram import Array, GramStats
+from kinfolk.estimators.gamtl import GAMTL
+from kinfolk.estimators.gamtlcv import GAMTLCV, feature_scale
+from kinfolk.methods.independent import Independent
+from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.pooled import Pooled
 from kinfolk.progress import Callback, report
-from kinfolk.tasks import Rows
+from kinfolk.rows.folds import Folds, folds_of_rows, squared_errors
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.tasks import Rows
 
 FOLDS, FOLDS_MANY = 5, 3
 MANY, ROUNDS = 500, 3  # for more tasks: FOLDS_MANY, and few rounds of the alternation in each, which give nearly all

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.base import MultiTaskRegressor
-from kinfolk.gram import Array
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.report.plain import short
+from kinfolk.rows.gram import Array
 
 UNKNOWNS = 4_000  # T times d up to which contributions are computed: the inverse of the system is then held whole
 LISTED = 10  # tasks listed beside a task, by their share

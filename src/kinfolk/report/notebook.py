@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.base import MultiTaskRegressor
-from kinfolk.gram import TINY, Array
+from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.structures import TaskGraph
 from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.report.plain import plain_names
 from kinfolk.report.positions import SPRINGS, positions
 from kinfolk.report.views import task_groups
 from kinfolk.report.words import headline
-from kinfolk.structures import TaskGraph
+from kinfolk.rows.gram import TINY, Array
 
 WIDTH, HEIGHT, MARGIN = 360, 260, 14
 EDGES = 600

@@ -10,8 +10,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from kinfolk.base import MultiTaskRegressor
 from kinfolk.files import replacing
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback
 from kinfolk.report.summary import summarize
 

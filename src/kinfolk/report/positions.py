@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.gram import TINY, Array
+from kinfolk.methods.structures import TaskGraph
 from kinfolk.plots import layout
-from kinfolk.structures import TaskGraph
+from kinfolk.rows.gram import TINY, Array
 
 SPRINGS = 250  # tasks up to which springs are worth their T^2 forces per round
 GOLDEN = np.pi * (3 - np.sqrt(5))

@@ -11,9 +11,9 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from kinfolk._version import __version__
-from kinfolk.base import MultiTaskRegressor
-from kinfolk.gamtlcv import feature_scale
-from kinfolk.gram import Array, GramStats
+from kinfolk.estimators.gamtlcv import feature_scale
+from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.structures import TaskGraph
 from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.progress import Callback, report
 from kinfolk.report.errors import TaskErrors, task_errors
@@ -21,8 +21,8 @@ from kinfolk.report.extras import role_names, top_shares
 from kinfolk.report.plain import counted, number, plain_names, short
 from kinfolk.report.views import task_groups, view_of
 from kinfolk.report.words import certificate, headline, settings
-from kinfolk.structures import TaskGraph
-from kinfolk.tasks import Rows, read_for_predict, read_rows
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.tasks import Rows, read_for_predict, read_rows
 
 NUMBERS = 200_000  # coefficients that the page holds; of more features those that vary most between tasks
 POINTS = 60_000  # observed and predicted pairs that the page holds, all tasks together

@@ -8,16 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.base import MultiTaskRegressor
-from kinfolk.gamtl import GAMTL
-from kinfolk.gamtlcv import GAMTLCV, feature_scale
-from kinfolk.gram import TINY, Array
-from kinfolk.graph import DENSE_TASKS, graph_of_weights, theta_of_weights
+from kinfolk.estimators.gamtl import GAMTL
+from kinfolk.estimators.gamtlcv import GAMTLCV, feature_scale
+from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.methods.trees import TaskTree
 from kinfolk.progress import Callback, report
 from kinfolk.report.plain import short
 from kinfolk.report.positions import positions
-from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
-from kinfolk.trees import TaskTree
+from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.graph import DENSE_TASKS, graph_of_weights, theta_of_weights
 
 NEIGHBORS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 NEIGHBORS_MANY = (1, 2, 3, 5, 8)  # for more than MANY tasks: fewer steps keep the file small

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.base import MultiTaskRegressor
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.report.errors import TaskErrors
 from kinfolk.report.plain import counted, in_text, listed, number
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.folds import assign_folds
-from kinfolk.gram import Array
 from kinfolk.reproduce.splits import Split
+from kinfolk.rows.folds import assign_folds
+from kinfolk.rows.gram import Array
 
 LEAVES = (8, 31)
 ROUNDS, PATIENCE = 1000, 20

@@ -16,14 +16,14 @@ import numpy as np
 from scipy import sparse
 
 from kinfolk.files import replacing
-from kinfolk.gram import Array
+from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.methods.trees import TaskTree
 from kinfolk.reproduce.methods import METHODS, ORACLE, Fitted, Method
 from kinfolk.reproduce.recovery import recovered
 from kinfolk.reproduce.referee import score
 from kinfolk.reproduce.settings import VERSION, Setting
 from kinfolk.reproduce.splits import Split, split
-from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
-from kinfolk.trees import TaskTree
+from kinfolk.rows.gram import Array
 
 LIGHT_WITHOUT = ("LightGBM",)
 FEW = ("GAMTL", "GAMTLCV", "Independent", ORACLE)

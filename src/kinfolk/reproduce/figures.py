@@ -13,13 +13,13 @@ from scipy import sparse
 from kinfolk.datasets import load_birmingham
 from kinfolk.diagnostics import conditional_kl, dtw_distances, embed
 from kinfolk.files import replacing
-from kinfolk.gram import Array
+from kinfolk.methods.structures import TaskGraph
+from kinfolk.methods.trees import TaskTree
 from kinfolk.plots import plot_graph, plot_matrix, plot_tree
 from kinfolk.reproduce.cells import structure_from_dict
 from kinfolk.reproduce.settings import Setting
 from kinfolk.reproduce.splits import split
-from kinfolk.structures import TaskGraph
-from kinfolk.trees import TaskTree
+from kinfolk.rows.gram import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,24 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.baselines._responses import response_correlation
-from kinfolk.baselines.bmsl import BMSL
-from kinfolk.baselines.ccmtl import CCMTL
-from kinfolk.baselines.gfl import GFL
-from kinfolk.baselines.independent import Independent
-from kinfolk.baselines.mean_shrunk import MeanShrunk
-from kinfolk.baselines.mssl import MSSL
-from kinfolk.baselines.mtrl import MTRL
-from kinfolk.baselines.pooled import Pooled
-from kinfolk.baselines.random_slopes import RandomSlopes
-from kinfolk.baselines.tat import TAT
-from kinfolk.gamtl import GAMTL
-from kinfolk.gamtlcv import GAMTLCV
-from kinfolk.gram import Array
-from kinfolk.rbfgamtl import RBFGAMTL
+from kinfolk.estimators.gamtl import GAMTL
+from kinfolk.estimators.gamtlcv import GAMTLCV
+from kinfolk.estimators.rbfgamtl import RBFGAMTL
+from kinfolk.methods.bmsl import BMSL
+from kinfolk.methods.ccmtl import CCMTL
+from kinfolk.methods.gfl import GFL
+from kinfolk.methods.independent import Independent
+from kinfolk.methods.mean_shrunk import MeanShrunk
+from kinfolk.methods.mssl import MSSL
+from kinfolk.methods.mtrl import MTRL
+from kinfolk.methods.pooled import Pooled
+from kinfolk.methods.random_slopes import RandomSlopes
+from kinfolk.methods.tat import TAT
 from kinfolk.reproduce.boosting import fit_boosting
 from kinfolk.reproduce.splits import Split
-from kinfolk.tasks import read_rows
+from kinfolk.rows.gram import Array
+from kinfolk.rows.responses import response_correlation
+from kinfolk.rows.tasks import read_rows
 from kinfolk.tuning import tune
 
 Grid = Mapping[str, Sequence[Any]]

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
-from kinfolk.gram import Array
-from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.rows.gram import Array
 
 
 def edge_scores(structure: Any, *, edges: str = "own") -> Array:
@@ -33,7 +33,7 @@ def edge_scores(structure: Any, *, edges: str = "own") -> Array:
 
     Examples
     --------
-    >>> from kinfolk.trees import TaskTree
+    >>> from kinfolk.methods.trees import TaskTree
     >>> edge_scores(TaskTree([[0, 1, 2], [0, 0, 1], [0, 0, 0]], ["a", "b", "c"]))[0]
     array([0. , 0.5, 0. ])
     """

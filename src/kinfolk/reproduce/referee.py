@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.gram import Array
+from kinfolk.rows.gram import Array
 
 
 class Score(NamedTuple):

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.datasets import load_birmingham, load_parkinsons, make_circle, make_groups, make_wiener_network
-from kinfolk.gram import Array
 from kinfolk.reproduce.settings import Setting
+from kinfolk.rows.gram import Array
 
 
 @dataclass(frozen=True, eq=False)

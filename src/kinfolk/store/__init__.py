@@ -17,7 +17,7 @@ import sklearn
 from sklearn.exceptions import InconsistentVersionWarning
 
 from kinfolk._version import __version__
-from kinfolk.base import MultiTaskRegressor
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.store.archive import Archive, ModelFileError, open_archive, path_of, write_archive
 from kinfolk.store.checks import check_model
 from kinfolk.store.classes import MODELS

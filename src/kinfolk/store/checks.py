@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from kinfolk.base import MultiTaskRegressor
-from kinfolk.features import RBFFeatures
-from kinfolk.gram import GramStats
-from kinfolk.rbfgamtl import RBFGAMTL
+from kinfolk.estimators.rbfgamtl import RBFGAMTL
+from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.rbf import RBFFeatures
+from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.methods.trees import TaskTree
+from kinfolk.rows.gram import GramStats
+from kinfolk.rows.tasks import Schema
 from kinfolk.store.archive import ModelFileError
 from kinfolk.store.classes import TRANSFORMERS
-from kinfolk.structures import TaskCovariance, TaskGraph, TaskPrecision
-from kinfolk.tasks import Schema
-from kinfolk.trees import TaskTree
 
 STRUCTURES = (TaskGraph, TaskCovariance, TaskPrecision, TaskTree)
 MOST_JOBS = 1024

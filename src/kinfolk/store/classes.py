@@ -8,18 +8,18 @@ import numpy as np
 from scipy.interpolate import BSpline
 from sklearn import compose, decomposition, feature_selection, impute, kernel_approximation, pipeline, preprocessing
 
-from kinfolk._rbf_search import Setting
-from kinfolk.base import MultiTaskRegressor
 from kinfolk.baselines import METHODS
-from kinfolk.features import RBFFeatures
-from kinfolk.gamtl import GAMTL
-from kinfolk.gamtlcv import GAMTLCV
-from kinfolk.gram import GramStats
-from kinfolk.rbfgamtl import RBFGAMTL
-from kinfolk.search import Gain
-from kinfolk.structures import Edge, TaskCovariance, TaskGraph, TaskPrecision
-from kinfolk.tasks import Schema
-from kinfolk.trees import TaskTree
+from kinfolk.estimators.gamtl import GAMTL
+from kinfolk.estimators.gamtlcv import GAMTLCV
+from kinfolk.estimators.rbfgamtl import RBFGAMTL
+from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.rbf import RBFFeatures
+from kinfolk.methods.rbf_search import Setting
+from kinfolk.methods.search import Gain
+from kinfolk.methods.structures import Edge, TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.methods.trees import TaskTree
+from kinfolk.rows.gram import GramStats
+from kinfolk.rows.tasks import Schema
 
 MODELS: dict[str, type[MultiTaskRegressor]] = {"GAMTL": GAMTL, "GAMTLCV": GAMTLCV, "RBFGAMTL": RBFGAMTL, **METHODS}
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from kinfolk.gram import GramStats
+from kinfolk.rows.gram import GramStats
 from kinfolk.store.archive import DTYPE, ModelFileError
 from kinfolk.store.classes import BSPLINE, ESTIMATORS, NOT_STORED, RECORDS, TRANSFORMERS, TYPES, UFUNCS
 

@@ -1,0 +1,1 @@
+"""The estimators that users meet first: GAMTL, GAMTLCV and RBFGAMTL."""

@@ -1,0 +1,138 @@
+"""Task graphs and coefficients as files that other programs read: CSV, GraphML and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import numpy as np
+
+from kinfolk.files import replacing
+from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
+
+FORMATS = ("csv", "graphml", "json")
+NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def write_graph(graph: Any, path: str | os.PathLike[str], format: str | None = None) -> Path:
+    """Write a task graph: every task with its group, every edge with its weight.
+
+    Parameters
+    ----------
+    graph : a `TaskGraph`, or a `TaskCovariance` or `TaskPrecision`, written as the graph of its correlations
+    path : the file; missing folders are made
+    format : "csv" (edges: task, neighbor, weight), "graphml" (Gephi, Cytoscape, yEd, networkx) or "json" (nodes and
+        links, as d3 and networkx read them); by default what the name of the file ends in
+
+    Examples
+    --------
+    >>> from scipy import sparse
+    >>> graph = TaskGraph(sparse.csr_array([[0.0, 2.0], [2.0, 0.0]]), np.array(["a", "b"]))
+    >>> print(write_graph(graph, "/tmp/kinfolk-doctest.csv").read_text().strip())
+    task,neighbor,weight
+    a,b,2.0
+    """
+    path = Path(path)
+    chosen = (format or path.suffix.lstrip(".")).lower()
+    if chosen not in FORMATS:
+        raise ValueError(
+            f"format {chosen!r} of {path}: choose one of {', '.join(map(repr, FORMATS))}, or end the name in it"
+        )
+    text = graph_text(graph, chosen)
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8", newline="")
+    return path
+
+
+def graph_text(graph: Any, format: str) -> str:
+    """What `write_graph` writes."""
+    graph = _as_graph(graph)
+    if format == "csv":
+        return _csv(("task", "neighbor", "weight"), graph.edges())
+    return _graphml(graph) if format == "graphml" else _json(graph)
+
+
+def write_coefficients(model: Any, path: str | os.PathLike[str]) -> Path:
+    """Write intercept and coefficients as CSV, a row per task, a column per feature, to the last digit.
+
+    The column `rows` says how many rows, or what sum of weights, a task was fitted on.
+    """
+    names = model.gram_.feature_names or [f"x{j}" for j in range(model.coef_.shape[1])]
+    rows = (
+        [task, *row]
+        for task, row in zip(
+            model.tasks_.tolist(),
+            np.column_stack([model.gram_.n, model.intercept_, model.coef_]).tolist(),
+            strict=True,
+        )
+    )
+    path = Path(path)
+    with replacing(path) as partial:
+        partial.write_text(_csv(("task", "rows", "intercept", *names), rows), encoding="utf-8", newline="")
+    return path
+
+
+def _as_graph(graph: Any) -> TaskGraph:
+    if isinstance(graph, (TaskCovariance, TaskPrecision)):
+        return graph.graph()
+    if not isinstance(graph, TaskGraph):
+        what = "this method learns no relations between tasks" if graph is None else f"{type(graph).__name__} has none"
+        raise ValueError(f"no graph to write: {what}. Use GAMTL, GAMTLCV, MTRL, MSSL, GFL or CCMTL.")
+    return graph
+
+
+def _csv(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _nodes(graph: TaskGraph) -> list[tuple[Any, float, int]]:
+    """Task, degree and group of every task; group -1 is that of outliers."""
+    return list(zip(graph.labels.tolist(), graph.degree.tolist(), graph.groups().tolist(), strict=True))
+
+
+def _json(graph: TaskGraph) -> str:
+    nodes = [{"id": _plain(task), "degree": degree, "group": group} for task, degree, group in _nodes(graph)]
+    links = [{"source": _plain(e.task), "target": _plain(e.neighbor), "weight": e.weight} for e in graph.edges()]
+    return json.dumps(
+        {"directed": False, "multigraph": False, "graph": {}, "nodes": nodes, "links": links}, indent=1, allow_nan=False
+    )
+
+
+def _plain(label: Any) -> Any:
+    return label if isinstance(label, (str, int, float)) else str(label)
+
+
+def _graphml(graph: TaskGraph) -> str:
+    number = {task: k for k, (task, _, _) in enumerate(_nodes(graph))}
+    lines = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns">',
+        '<key id="task" for="node" attr.name="task" attr.type="string"/>',
+        '<key id="degree" for="node" attr.name="degree" attr.type="double"/>',
+        '<key id="group" for="node" attr.name="group" attr.type="long"/>',
+        '<key id="weight" for="edge" attr.name="weight" attr.type="double"/>',
+        '<graph edgedefault="undirected">',
+    ]
+    for k, (task, degree, group) in enumerate(_nodes(graph)):
+        values = f'<data key="degree">{degree!r}</data><data key="group">{group}</data>'
+        lines.append(f'<node id="n{k}"><data key="task">{_xml(task)}</data>{values}</node>')
+    for edge in graph.edges():
+        ends = f'source="n{number[edge.task]}" target="n{number[edge.neighbor]}"'
+        lines.append(f'<edge {ends}><data key="weight">{edge.weight!r}</data></edge>')
+    return "\n".join([*lines, "</graph>", "</graphml>", ""])
+
+
+def _xml(label: Any) -> str:
+    """A label as XML text; control characters, which XML cannot hold, become U+FFFD."""
+    return escape(NOT_XML.sub("\ufffd", str(label)))

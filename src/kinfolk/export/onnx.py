@@ -1,0 +1,170 @@
+"""Fitted predictors as ONNX, for programs that do not run Python. The only importer of onnx."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from kinfolk._version import __version__
+from kinfolk.estimators.rbfgamtl import RBFGAMTL
+from kinfolk.files import replacing
+from kinfolk.methods.rbf import RBFFeatures
+from kinfolk.rows.gram import Array
+
+OPSET, ML_OPSET, IR = 18, 3, 9
+
+
+def to_onnx(model: Any, path: str | os.PathLike[str]) -> Path:
+    """Write the predictor as an ONNX graph, computing in float64 what `predict` computes.
+
+    Inputs: `task` of shape (n,), texts or int64, and `features` (n, columns without the task column), float64, in the
+    order of the table of fit. Output: `prediction` (n,). A model fitted on wide targets has no `task` and one column of
+    `prediction` per target. With `unseen="mean"` tasks that fit has not seen get the population model; with
+    `unseen="error"`, as ONNX has no errors, they get NaN.
+
+    `features` may be None, StandardScaler, RBFFeatures, or a Pipeline of these.
+    """
+    onnx = _import_onnx()
+    check_is_fitted(model, "coef_")
+    graph = _Graph(onnx)
+    steps = _steps(model)
+    X = "features"
+    for step in steps:
+        X = _transformed(graph, step, X)
+    columns = model.n_features_in_ - (model._schema.task is not None)
+    inputs = [onnx.helper.make_tensor_value_info("features", onnx.TensorProto.DOUBLE, ["n", columns])]
+    if model._schema.task is None:
+        shape = _wide(graph, model, X)
+    else:
+        inputs.insert(0, onnx.helper.make_tensor_value_info("task", _label_type(onnx, model), ["n"]))
+        shape = _long(graph, model, X)
+    output = onnx.helper.make_tensor_value_info("prediction", onnx.TensorProto.DOUBLE, shape)
+    return _write(onnx, graph, inputs, output, Path(path))
+
+
+class _Graph:
+    """Nodes and constants in the making; every call adds one and returns the name of its result."""
+
+    def __init__(self, onnx: Any) -> None:
+        self.onnx = onnx
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, value: Any) -> str:
+        """A constant array."""
+        name = f"c{len(self.constants)}"
+        self.constants.append(self.onnx.numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def op(self, kind: str, *inputs: str, output: str | None = None, domain: str = "", **attributes: Any) -> str:
+        """An operator of ONNX applied to named values."""
+        name = output or f"v{len(self.nodes)}"
+        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [name], domain=domain, **attributes))
+        return name
+
+
+def _steps(model: Any) -> list[Any]:
+    """The transformers that come before the linear model, in order."""
+    features = model.features_
+    steps = [step for _, step in features.steps] if isinstance(features, Pipeline) else [features]
+    if isinstance(model, RBFGAMTL):
+        steps.append(model.rbf_)
+    steps = [step for step in steps if step is not None and not (isinstance(step, str) and step == "passthrough")]
+    for step in steps:
+        if type(step) not in (StandardScaler, RBFFeatures):
+            raise ValueError(
+                f"features: {type(step).__name__} has no ONNX form here. Use None, StandardScaler, RBFFeatures or a "
+                "Pipeline of these; or apply it before the model, on both sides."
+            )
+    return steps
+
+
+def _transformed(graph: _Graph, step: Any, X: str) -> str:
+    if isinstance(step, StandardScaler):
+        if step.with_mean:
+            X = graph.op("Sub", X, graph.constant(step.mean_))
+        return graph.op("Div", X, graph.constant(step.scale_)) if step.with_std else X
+    Z = graph.op("Mul", graph.op("Sub", X, graph.constant(step.mean_)), graph.constant(step._scale()))
+    phi = _bumps(graph, step, Z)
+    if not step.linear:
+        return phi
+    return graph.op("Concat", phi, graph.op("Div", Z, graph.constant(np.float64(step.size_))), axis=1)
+
+
+def _bumps(graph: _Graph, step: RBFFeatures, Z: str) -> str:
+    """exp(-(z'z - 2 z'c + c'c) / (2 sigma^2)), the distance not below zero."""
+    C = step.centers_
+    square = graph.op("ReduceSum", graph.op("Mul", Z, Z), graph.constant(np.array([1])), keepdims=1)
+    cross = graph.op("MatMul", Z, graph.constant(-2.0 * C.T))
+    distance = graph.op("Add", graph.op("Add", square, cross), graph.constant(np.square(C).sum(axis=1)))
+    least = graph.op("Max", distance, graph.constant(np.float64(0.0)))
+    return graph.op("Exp", graph.op("Div", least, graph.constant(-2.0 * step.widths_**2)))
+
+
+def _long(graph: _Graph, model: Any, X: str) -> list[Any]:
+    """One row of coefficients per row of the table: the sum of their product, plus the intercept."""
+    W, c = _with_unseen(model)
+    T = len(model.tasks_)
+    keys = {"keys_strings" if model.tasks_.dtype.kind == "U" else "keys_int64s": model.tasks_.tolist()}
+    code = graph.op("LabelEncoder", "task", domain="ai.onnx.ml", values_int64s=list(range(T)), default_int64=T, **keys)
+    product = graph.op("Mul", X, graph.op("Gather", graph.constant(W), code, axis=0))
+    linear = graph.op("ReduceSum", product, graph.constant(np.array([1])), keepdims=0)
+    graph.op("Add", linear, graph.op("Gather", graph.constant(c), code, axis=0), output="prediction")
+    return ["n"]
+
+
+def _wide(graph: _Graph, model: Any, X: str) -> list[Any]:
+    """All tasks at once, in the columns of the target."""
+    order = slice(0, 1) if model._single else model._schema.columns
+    linear = graph.op("MatMul", X, graph.constant(model.coef_[order].T))
+    if not model._single:
+        graph.op("Add", linear, graph.constant(model.intercept_[order]), output="prediction")
+        return ["n", len(model.tasks_)]
+    column = graph.op("Add", linear, graph.constant(model.intercept_[order]))
+    graph.op("Squeeze", column, graph.constant(np.array([1])), output="prediction")
+    return ["n"]
+
+
+def _with_unseen(model: Any) -> tuple[Array, Array]:
+    """Coefficients and intercepts with one more row, for tasks that fit has not seen."""
+    level = model.population_intercept_ if model.unseen == "mean" else np.nan
+    return np.vstack([model.coef_, model.population_coef_]), np.append(model.intercept_, level)
+
+
+def _label_type(onnx: Any, model: Any) -> int:
+    kind = model.tasks_.dtype.kind
+    if kind not in "Ui":
+        raise ValueError(
+            f"task labels are of type {model.tasks_.dtype}, but ONNX has texts and int64 only: convert the column, "
+            "e.g. with astype(str), and fit again"
+        )
+    return onnx.TensorProto.STRING if kind == "U" else onnx.TensorProto.INT64
+
+
+def _import_onnx() -> Any:
+    try:
+        import onnx
+        import onnx.checker
+        import onnx.helper
+        import onnx.numpy_helper
+    except ImportError as error:
+        raise ImportError("to_onnx needs onnx: pip install 'kinfolk[onnx]'") from error
+    return onnx
+
+
+def _write(onnx: Any, graph: _Graph, inputs: list[Any], output: Any, path: Path) -> Path:
+    made = onnx.helper.make_graph(graph.nodes, "kinfolk", inputs, [output], graph.constants)
+    opsets = [onnx.helper.make_opsetid("", OPSET), onnx.helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
+    whole = onnx.helper.make_model(
+        made, opset_imports=opsets, ir_version=IR, producer_name="kinfolk", producer_version=__version__
+    )
+    onnx.checker.check_model(whole)
+    with replacing(path) as partial:
+        partial.write_bytes(whole.SerializeToString(deterministic=True))
+    return path

@@ -1,0 +1,1 @@
+"""Methods, one per file: statistics in, a fitted model out."""

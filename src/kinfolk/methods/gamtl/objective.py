@@ -1,0 +1,132 @@
+"""Eq. 8 with a ridge, term by term, and the certificates of both steps: one truth for every factor of two.
+
+    F(W, A) = sum_t ||X_t w_t - y_t||^2 + rho ||W||_F^2 + gamma <B, Z(W)> - alpha 1'log(A1) + beta ||A||_F^2
+
+with B = A for the paper's method, and B = (1 - anchor) A + anchor / (T - 1) beyond it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from kinfolk.rows.gram import TINY, Array, task_loss
+from kinfolk.solvers.weights.system import weight_system
+
+
+class Terms(NamedTuple):
+    """The five terms of F; they add up to `total`."""
+
+    loss: float
+    ridge: float
+    coupling: float
+    barrier: float
+    frobenius: float
+
+    @property
+    def total(self) -> float:
+        """F."""
+        return sum(self)
+
+
+def objective_terms(
+    gram: Any,
+    W: Array,
+    A: sparse.csr_array,
+    *,
+    alpha: float,
+    beta: float,
+    gamma: float,
+    ridge: ArrayLike = 0.0,
+    anchor: float = 0.0,
+) -> Terms:
+    """F at (W, A); `gram` has `G`, `b` and `yy`."""
+    return Terms(
+        float(task_loss(gram, W).sum()),
+        ridge_term(W, ridge),
+        gamma * ((1 - anchor) * graph_coupling(A, W) + anchor * uniform_coupling(W)),
+        *graph_terms(A, alpha=alpha, beta=beta),
+    )
+
+
+def ridge_term(W: Array, ridge: ArrayLike) -> float:
+    """rho ||W||^2 for a number, one per unknown, or a matrix."""
+    R = np.asarray(ridge, dtype=np.float64)
+    WR = W @ R if R.ndim == 2 else W * R
+    return float(np.vdot(WR, W))
+
+
+def graph_coupling(A: sparse.csr_array, W: Array) -> float:
+    """<A, Z(W)> = sum_ij A_ij ||w_i - w_j||^2 = 2 tr(W'LW), from differences: no cancellation."""
+    upper = sparse.triu(A, k=1, format="coo")
+    i, j = upper.coords
+    difference = W[i] - W[j]
+    return 2 * float(upper.data @ np.einsum("ed,ed->e", difference, difference))
+
+
+def uniform_coupling(W: Array) -> float:
+    """Sum over all ordered pairs of ||w_i - w_j||^2 / (T - 1)."""
+    T = len(W)
+    return 2 * T / max(T - 1, 1) * float(((W - W.mean(axis=0)) ** 2).sum())
+
+
+def graph_terms(A: sparse.csr_array, *, alpha: float, beta: float) -> tuple[float, float]:
+    """-alpha 1'log(A1) and beta ||A||_F^2; a single task has no graph and no barrier."""
+    if A.shape[0] < 2:
+        return 0.0, 0.0
+    degree = np.asarray(A.sum(axis=1)).ravel()
+    if (degree <= 0).any():
+        return np.inf, beta * float(A.data @ A.data)
+    return -alpha * float(np.log(degree).sum()), beta * float(A.data @ A.data)
+
+
+def weights_residual(
+    gram: Any, W: Array, A: sparse.csr_array, gamma: float, *, ridge: ArrayLike, anchor: float = 0.0
+) -> float:
+    """||gradient of F in W|| / ||gradient at W = 0||: zero exactly at the weight step's solution."""
+    return weight_system(gram.G, gram.b, sparse.csr_array(A), gamma, ridge=ridge, anchor=anchor).residual(W)
+
+
+def graph_residual(A: sparse.csr_array, Z: Array, *, alpha: float, beta: float, gamma: float = 1.0) -> float:
+    """Largest violation of the graph step's optimality conditions, relative to the heaviest edge.
+
+    At the optimum A_ij = [lam_i + lam_j - 2 gamma Z_ij]_+ / (4 beta) with lam = alpha / degree.
+    """
+    if A.shape[0] < 2:
+        return 0.0
+    dense = A.toarray()
+    lam = alpha / dense.sum(axis=1)
+    fixed_point = np.maximum(lam[:, None] + lam[None, :] - 2 * gamma * Z, 0.0) / (4 * beta)
+    np.fill_diagonal(fixed_point, 0.0)
+    return float(np.abs(dense - fixed_point).max() / max(dense.max(), TINY))
+
+
+def duality_gap(
+    A: sparse.csr_array,
+    Z: Array,
+    *,
+    alpha: float,
+    beta: float,
+    gamma: float = 1.0,
+    dual: Array | None = None,
+) -> float:
+    """Primal minus dual value of the graph step, relative to T + |primal|, in units in which alpha = 1 and beta = 1/2.
+
+    Never negative but for rounding. `dual` are multipliers of the degrees; without them lam = alpha / degree is used.
+    """
+    T = A.shape[0]
+    if T < 2:
+        return 0.0
+    upper = np.triu_indices(T, k=1)
+    unit = np.sqrt(2 * alpha) * np.sqrt(beta)
+    a = A.toarray()[upper] * np.sqrt(2 * beta / alpha)
+    degree = np.asarray(A.sum(axis=1)).ravel() * np.sqrt(2 * beta / alpha)
+    lam = 1 / degree if dual is None else dual / unit
+    c = (2 * gamma / unit) * Z[upper]
+    primal = c @ a + a @ a - np.log(degree).sum()
+    excess = np.maximum(lam[upper[0]] + lam[upper[1]] - c, 0.0)
+    dual_value = np.log(lam).sum() + T - (excess @ excess) / 4
+    return float((primal - dual_value) / (T + abs(primal)))

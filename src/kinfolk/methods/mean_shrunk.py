@@ -1,0 +1,122 @@
+"""Mean-regularised multi-task learning: every task is drawn towards the mean of all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from kinfolk.methods.penalised import _Penalised, check_at_least_zero, relative
+from kinfolk.methods.smoother import HubInverse
+from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.solvers.ridge import Model, Spectrum, own_intercepts
+
+
+class MeanShrunk(_Penalised):
+    """Ridge regressions whose penalty pulls towards the mean of all tasks instead of zero.
+
+    Minimises over all w_t together, each task with an intercept of its own,
+
+        sum_t ||y_t - X_t w_t - c_t||^2 + penalty sum_t ||w_t - mean(w)||^2 + ridge sum_t ||w_t||^2.
+
+    Between `Independent` (penalty = 0) and `Pooled` (penalty to infinity). Solved exactly by T systems of size d and
+    one more for the mean. Of many minimisers (ridge = 0, inputs of lower rank than d) the one of least norm.
+
+    Parameters
+    ----------
+    task : name or position of the task column of X; None if y has one column per task
+    penalty : a number; or "cv", the number of least held-out error, among multiples of the mean of tr(G_t) / d, on a
+        grid that grows while its edge is best
+    ridge : the pull towards zero, a number
+    cv, scoring : folds (a number, or (train, test) pairs of row positions that share out all rows), and their error:
+        "pooled", "tasks" or "normalised" (see `kinfolk.rows.folds.cv_error`)
+    features : a transformer for the non-task columns, e.g. StandardScaler()
+    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+    random_state : draws the folds
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays of shape (T, d) and (T,); tasks_ : their labels
+    penalty_ : the number used; penalties_, cv_errors_ : those tried and their errors, for "cv"
+    optimality_ : residual of the normal equations
+
+    Examples
+    --------
+    Slopes of 1 and 3 with G = 2 each: a penalty of 2 moves both half-way to their mean.
+
+    >>> X = np.array([["a", -1.0], ["a", 1.0], ["b", -1.0], ["b", 1.0]], dtype=object)
+    >>> MeanShrunk(task=0, penalty=2.0).fit(X, [-1.0, 1.0, 7.0, 13.0]).coef_.ravel()
+    array([1.5, 2.5])
+    """
+
+    def __init__(
+        self,
+        task: str | int | None = None,
+        *,
+        penalty: float | str = 1.0,
+        ridge: float = 0.0,
+        cv: Any = 5,
+        scoring: str = "pooled",
+        features: Any = None,
+        unseen: str = "error",
+        random_state: Any = 0,
+    ) -> None:
+        self.task = task
+        self.penalty = penalty
+        self.ridge = ridge
+        self.cv = cv
+        self.scoring = scoring
+        self.features = features
+        self.unseen = unseen
+        self.random_state = random_state
+
+    def _prepare(self, gram: GramStats) -> Model:
+        check_at_least_zero("ridge", self.ridge)
+        spectrum = Spectrum.of(gram.G, gram.b)
+
+        def model(penalty: float) -> tuple[Array, Array]:
+            W = shrink_to_mean(spectrum, penalty, self.ridge)
+            return W, own_intercepts(gram, W)
+
+        return model
+
+    def _inverse(self, gram: GramStats, penalty: float) -> HubInverse:
+        spectrum = Spectrum.of(gram.G, gram.b)
+        K = np.broadcast_to(spectrum.inverse(self.ridge + penalty), gram.G.shape)
+        own = K @ (gram.G + self.ridge * np.eye(gram.n_features))
+        return HubInverse(gram.G, K, K, penalty * linalg.pinvh(own.sum(axis=0), rtol=1e-12))
+
+    def _residual(self, gram: GramStats, W: Array, penalty: float) -> float:
+        gradient = np.einsum("tij,tj->ti", gram.G, W) + self.ridge * W - gram.b
+        return relative(gradient + penalty * (W - W.mean(axis=0)), gram.b)
+
+
+def shrink_to_mean(spectrum: Spectrum, penalty: float, ridge: float) -> Array:
+    """Solve (G_t + ridge + penalty) w_t = b_t + penalty m for all t, where m is the mean of the w_t.
+
+    With H_t = G_t + ridge + penalty the mean of w_t = H_t^-1 (b_t + penalty m) gives m:
+
+        sum_t H_t^-1 (G_t + ridge) m = sum_t H_t^-1 b_t,
+
+    in which I - penalty H_t^-1 is written without the difference, exact at any penalty.
+    """
+    Q, copies = spectrum.vector, len(spectrum.b) / len(spectrum.vector)
+    # What rows may see in a direction but rounding hides (features of very different size) can outweigh the penalty.
+    hidden = (spectrum.value == 0) & (spectrum.floor > ridge + penalty)
+    spectrum = replace(spectrum, value=np.where(hidden, spectrum.floor, spectrum.value))
+    inverse = spectrum.shrunk(ridge + penalty)
+    own = inverse * (spectrum.value + ridge)
+    system = copies * ((Q * own[:, None, :]) @ Q.transpose(0, 2, 1)).sum(axis=0)
+    target = spectrum.rotated_back(inverse * spectrum.b).sum(axis=0)
+    mean = np.linalg.lstsq(system, target, rcond=_resolution(spectrum, ridge + penalty, system))[0]
+    pull = (mean @ Q) * penalty
+    return spectrum.rotated_back(inverse * (spectrum.b + pull))
+
+
+def _resolution(spectrum: Spectrum, penalty: float, system: Array) -> float:
+    """The least that the system of the mean tells, relative to its norm: eigenvalues at their floor make as much."""
+    small = spectrum.floor[spectrum.floor < penalty]
+    at_floor = len(spectrum.b) / len(spectrum.vector) * float((small / (small + penalty)).sum())
+    return max(1e-12, at_floor / max(float(np.linalg.norm(system, 2)), TINY))

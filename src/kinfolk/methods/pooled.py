@@ -1,0 +1,104 @@
+"""Pooled: one ridge regression for all tasks together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kinfolk.methods.penalised import _Penalised, relative
+from kinfolk.methods.smoother import HubInverse, Smoother
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.solvers.equations import normal_equations
+from kinfolk.solvers.ridge import Model, Spectrum, own_intercepts
+
+
+class Pooled(_Penalised):
+    """One set of slopes for all tasks.
+
+    Minimises over w and the intercepts c_t (one per task, or one for all)
+
+        sum_t ||y_t - X_t w - c_t||^2 + penalty ||w||^2.
+
+    Parameters
+    ----------
+    task : name or position of the task column of X; None if y has one column per task
+    penalty : a number; or "cv", the number of least held-out error, on a grid that grows while its edge is best
+    own_intercepts : whether every task has its own level; if not, the tasks are one
+    cv, scoring : folds (a number, or (train, test) pairs of row positions that share out all rows), and their error:
+        "pooled", "tasks" or "normalised" (see `kinfolk.rows.folds.cv_error`)
+    features : a transformer for the non-task columns, e.g. StandardScaler()
+    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+    random_state : draws the folds
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays of shape (T, d), all rows equal, and (T,); tasks_ : their labels
+    penalty_ : the number used; penalties_, cv_errors_ : those tried and their errors, for "cv"
+    optimality_ : residual of the normal equations
+
+    Examples
+    --------
+    Slopes of 1 and 3 on like inputs pool to 2; the levels 0 and 10 stay.
+
+    >>> X = np.array([["a", -1.0], ["a", 1.0], ["b", -1.0], ["b", 1.0]], dtype=object)
+    >>> model = Pooled(task=0, penalty=0.0).fit(X, [-1.0, 1.0, 7.0, 13.0])
+    >>> model.coef_.ravel(), model.intercept_
+    (array([2., 2.]), array([ 0., 10.]))
+    """
+
+    def __init__(
+        self,
+        task: str | int | None = None,
+        *,
+        penalty: float | str = 1.0,
+        own_intercepts: bool = True,
+        cv: Any = 5,
+        scoring: str = "pooled",
+        features: Any = None,
+        unseen: str = "error",
+        random_state: Any = 0,
+    ) -> None:
+        self.task = task
+        self.penalty = penalty
+        self.own_intercepts = own_intercepts
+        self.cv = cv
+        self.scoring = scoring
+        self.features = features
+        self.unseen = unseen
+        self.random_state = random_state
+
+    @property
+    def needs_two_rows(self) -> bool:  # type: ignore[override]
+        """Only own intercepts take a row of every task."""
+        return self.own_intercepts
+
+    def _prepare(self, gram: GramStats) -> Model:
+        G, b, level = self._sums(gram)
+        spectrum = Spectrum.of(G[None], b[None])
+
+        def model(penalty: float) -> tuple[Array, Array]:
+            w = spectrum.ridge(penalty)[0]
+            W = np.tile(w, (gram.n_tasks, 1))
+            c = own_intercepts(gram, W) if level is None else np.full(gram.n_tasks, level[1] - level[0] @ w)
+            return W, c
+
+        return model
+
+    def _sums(self, gram: GramStats) -> tuple[Array, Array, tuple[Array, float] | None]:
+        """G and b of all tasks, and the means (x, y) they are about if that is one for all."""
+        if self.own_intercepts:
+            return gram.G.sum(axis=0), gram.b.sum(axis=0), None
+        about_mean, d = normal_equations(gram, "coupled"), gram.n_features
+        level = about_mean.x0[0], float(about_mean.y0[0])
+        return about_mean.G[:, :d, :d].sum(axis=0), about_mean.b[:, :d].sum(axis=0), level
+
+    def _smoother(self, gram: GramStats, penalty: float) -> Smoother:
+        equations = normal_equations(gram, "free" if self.own_intercepts else "coupled")
+        G, p = equations.G, equations.shape[1]
+        inverse = HubInverse.of(G, np.zeros((p, p)), np.diag(penalty * equations.penalised()))
+        return Smoother(equations, inverse, np.ones(gram.n_features))
+
+    def _residual(self, gram: GramStats, W: Array, penalty: float) -> float:
+        G, b, _ = self._sums(gram)
+        return relative(G @ W[0] + penalty * W[0] - b, b)

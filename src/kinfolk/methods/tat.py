@@ -1,0 +1,183 @@
+"""TAT: a tree of tasks from layered coefficients (Han & Zhang, KDD 2015)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from kinfolk.methods.method import Fit, MultiTaskRegressor
+from kinfolk.methods.trees import TaskTree
+from kinfolk.progress import Callback
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.solvers.pair_fusion import Fusion, Quadratics, collapse, fuse_tasks, layer_penalties
+from kinfolk.solvers.tree_cuts import grow_tree
+
+PAIR_ARRAYS = 8  # arrays of shape (T (T - 1) / 2, d) alive at once
+WARN_BYTES, MAX_BYTES = 2**30, 2**34
+
+
+class TAT(MultiTaskRegressor):
+    """Task tree: coefficients as a sum of layers, whose differences between tasks shrink from the leaves to the root.
+
+    Minimises, over layers W^(1) ... W^(H) with W = sum_h W^(h) and lam_h = lam_1 / phi^(h - 1),
+
+        sum_t ||X_t w_t - y_t||^2 / (T n_t) + sum_h lam_h sum_{i<j} ||w^(h)_i - w^(h)_j||_2
+        subject to  |w^(h)_i - w^(h)_j| >= |w^(h+1)_i - w^(h+1)_j|   elementwise, for all pairs and h < H.
+
+    The constraints are not convex, and yet the global minimum is found and certified, because the layers collapse: the
+    minimum over all layers with a given sum W is c sum_{i<j} ||w_i - w_j||, c = min_r (lam_1 + ... + lam_r) / r,
+    attained by W^(h) = W / r in the first r layers and 0 in the others (Notes). What is left is convex.
+
+    Parameters
+    ----------
+    task : name or position of the task column of X; None if y has one column per task
+    strength : c as a share of a value at which all tasks are fused; free of the scale of y (used without lam_1)
+    lam_1 : the paper's lam_1, in the units of the objective above; instead of strength
+    phi : ratio of the penalties of neighbouring layers; given lam_1, it acts on W only through c
+    n_layers : H; also the largest number of levels of the tree, root included
+    features : a transformer for the non-task columns, e.g. StandardScaler()
+    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+    tol, max_iter : size of both certificates (`optimality_`) at which the iteration stops; iterations at most
+    random_state : unused; the method is deterministic
+    callback : called with a `Progress` at every check
+
+    Attributes
+    ----------
+    coef_, intercept_ : arrays of shape (T, d) and (T,); tasks_ : their labels
+    layers_ : array of shape (H, T, d), a global minimiser; coef_ is its sum
+    penalty_ : c; lambdas_ : lam_1 ... lam_H
+    structure_ : `TaskTree`
+    objective_history_, n_iter_, converged_ : the course of the iteration
+    optimality_ : stationarity (gradient against multipliers, relative) and complementarity (at ~ 0: the global minimum)
+
+    Notes
+    -----
+    *Collapse.* Let x_h = ||w^(h)_i - w^(h)_j||: not increasing in h by the constraints. Summing by parts, sum_h lam_h
+    x_h = sum_r (x_r - x_{r+1}) (lam_1 + ... + lam_r) >= c sum_r r (x_r - x_{r+1}) = c sum_h x_h >= c ||w_i - w_j||.
+    So W depends on lam_1, phi and H only through c, and the layers hold no tree: for phi >= 1 they are all equal, for
+    phi < 1 only the first parts tasks. A constant row may move between layers at no cost; the choice above settles it.
+
+    *Tree.* The layers being alike, the tree comes from W: normalised cuts inside each parent's group, root first, with
+    levels where the heights of the cuts jump most. Fused tasks share a group at all levels.
+
+    *Differs* from the paper: not proximal gradient around an ADMM over H layers, but one ADMM on the convex problem.
+    There is no ridge: directions without data in any task get 0, nearly collinear features may get large coefficients.
+
+    Examples
+    --------
+    >>> X = np.tile([[0.0], [1.0], [2.0]], (4, 1))
+    >>> slope = np.repeat([1.0, 1.2, 5.0, 5.2], 3)
+    >>> table = np.column_stack([np.repeat([0, 1, 2, 3], 3), X])
+    >>> model = TAT(task=0, n_layers=2).fit(table, slope * X[:, 0])
+    >>> model.structure_.members(0)
+    [[0, 1], [2, 3]]
+    """
+
+    default_grid: ClassVar[dict[str, tuple[float, ...]]] = {
+        "strength": (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+    }
+
+    def __init__(
+        self,
+        task: str | int | None = None,
+        *,
+        strength: float = 0.03,
+        lam_1: float | None = None,
+        phi: float = 2.0,
+        n_layers: int = 3,
+        features: Any = None,
+        unseen: str = "error",
+        tol: float = 1e-6,
+        max_iter: int = 10_000,
+        random_state: Any = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self.task = task
+        self.strength = strength
+        self.lam_1 = lam_1
+        self.phi = phi
+        self.n_layers = n_layers
+        self.features = features
+        self.unseen = unseen
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.callback = callback
+
+    def _fit_gram(self, gram: GramStats) -> Fit:
+        self._check_parameters()
+        check_memory(gram.n_tasks, gram.n_features)
+        loss = Quadratics.mean_squares(gram)
+        lam = self._penalties(loss)
+        c, r = collapse(lam)
+        fusion = fuse_tasks(loss, c, tol=self.tol, max_iter=self.max_iter, callback=self.callback)
+        warn_if_unfinished(fusion, self.tol)
+        W = fusion.solution.value
+        layers = np.zeros((len(lam), *W.shape))
+        layers[:r] = W / r
+        tree = TaskTree(grow_tree(W, self.n_layers), gram.labels)
+        attributes = {
+            "layers_": layers,
+            "lambdas_": lam,
+            "penalty_": c,
+            "objective_history_": fusion.history,
+            "n_iter_": fusion.solution.n_iter,
+            "converged_": fusion.solution.converged,
+            "optimality_": fusion.optimality,
+        }
+        return Fit(W, tree, attributes=attributes)
+
+    def _penalties(self, loss: Quadratics) -> Array:
+        """lam_1 ... lam_H: given, or scaled so that c is `strength` times the fusing penalty."""
+        if self.lam_1 is not None:
+            return layer_penalties(self.lam_1, self.phi, self.n_layers)
+        unit = layer_penalties(1.0, self.phi, self.n_layers)
+        return unit * (self.strength * loss.fusing_penalty() / collapse(unit)[0])
+
+    def _check_parameters(self) -> None:
+        for name, value, low, strict in (
+            ("strength", self.strength, 0.0, False),
+            ("lam_1", self.lam_1, 0.0, False),
+            ("phi", self.phi, 0.0, True),
+            ("n_layers", self.n_layers, 1.0, False),
+            ("tol", self.tol, 0.0, True),
+            ("max_iter", self.max_iter, 1.0, False),
+        ):
+            if value is not None and (not np.isfinite(value) or value < low or (strict and value == low)):
+                raise ValueError(
+                    f"{name}={value} must be {'greater than' if strict else 'at least'} {low:g} and finite"
+                )
+        for name in ("n_layers", "max_iter"):
+            if getattr(self, name) != int(getattr(self, name)):
+                raise ValueError(f"{name}={getattr(self, name)} must be a whole number")
+        if self.unseen not in ("error", "mean"):
+            raise ValueError(f'unseen={self.unseen!r}: choose "error" or "mean"')
+
+
+def check_memory(T: int, d: int) -> None:
+    """All pairs of tasks are held at once: warn above 1 GiB, refuse above 16."""
+    needed = PAIR_ARRAYS * 8 * d * T * (T - 1) // 2
+    if needed <= WARN_BYTES:
+        return
+    message = (
+        f"TAT ties all {T * (T - 1) // 2:,} pairs of {T:,} tasks with {d} features: about {needed / 2**30:.1f} GiB. "
+        "Use fewer tasks or features, or CCMTL, which ties near neighbours only."
+    )
+    if needed > MAX_BYTES:
+        raise ValueError(message)
+    warnings.warn(message, UserWarning, stacklevel=5)
+
+
+def warn_if_unfinished(fusion: Fusion, tol: float) -> None:
+    """Say so when the iteration ran out, and what to do."""
+    if not fusion.solution.converged:
+        parts = ", ".join(f"{name} {value:.1e}" for name, value in fusion.optimality.items())
+        warnings.warn(
+            f"TAT stopped after {fusion.solution.n_iter} iterations ({parts}; tol={tol:g}). Standardise the features, "
+            "raise max_iter or tol, or raise strength: weak ties between nearly collinear features settle slowly.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )

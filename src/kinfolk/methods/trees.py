@@ -1,0 +1,156 @@
+"""Nested groups of tasks, from the leaves to the root, with the tasks' own names."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.rows.gram import Array
+
+
+@dataclass(frozen=True, eq=False)
+class TaskTree:
+    """A tree whose leaves are tasks; a level is a partition of the tasks, and groups only grow towards the root.
+
+    Attributes
+    ----------
+    levels : array of shape (L, T): group number of every task; level 0 is the finest, level L - 1 the root, one group.
+        Numbers count groups in the order of their first task.
+    labels : task names (T,)
+
+    Examples
+    --------
+    Two pairs that meet at the root:
+
+    >>> tree = TaskTree([[0, 0, 1, 1], [0, 0, 0, 0]], ["a", "b", "c", "d"])
+    >>> tree
+    TaskTree(4 tasks in 2, 1 groups)
+    >>> tree.members(0)
+    [['a', 'b'], ['c', 'd']]
+    >>> tree.to_newick()
+    '((a:1,b:1):1,(c:1,d:1):1);'
+    >>> tree.to_linkage()[:, 2]
+    array([1., 1., 2.])
+    """
+
+    levels: NDArray[np.intp]
+    labels: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", np.asarray(self.labels))
+        levels = np.asarray(self.levels)
+        if levels.ndim != 2 or not len(levels) or levels.shape[1] != len(self.labels) or not levels.shape[1]:
+            raise ValueError(
+                f"levels of shape {levels.shape} for {len(self.labels)} tasks: give at least one level (the root) and "
+                "one group number per task in each"
+            )
+        object.__setattr__(self, "levels", np.array([_numbered(level) for level in levels]))
+        self._check_nested()
+
+    def _check_nested(self) -> None:
+        for h, (fine, coarse) in enumerate(zip(self.levels, self.levels[1:], strict=False)):
+            first = np.unique(fine, return_index=True)[1][fine]
+            parted = np.flatnonzero(coarse != coarse[first])
+            if len(parted):
+                t = parted[0]
+                one, two = _text(self.labels[first[t]]), _text(self.labels[t])
+                raise ValueError(
+                    f"level {h} groups tasks {one!r} and {two!r}, but level {h + 1} parts them: groups must only grow "
+                    "from level 0 (finest) to the last (root)"
+                )
+        if self.levels[-1].any():
+            raise ValueError(
+                f"the last level has {self.levels[-1].max() + 1} groups, but the root is one: add a level of zeros"
+            )
+
+    def __len__(self) -> int:
+        return len(self.levels)
+
+    def groups(self, level: int) -> NDArray[np.intp]:
+        """Group number of every task at a level; negative levels count from the root."""
+        if not -len(self) <= level < len(self):
+            raise ValueError(f"level={level}: the tree has levels 0 (finest) to {len(self) - 1} (root)")
+        return self.levels[level].copy()
+
+    def members(self, level: int) -> list[list[Any]]:
+        """The groups of a level as lists of task names, in the order of their first task."""
+        group = self.groups(level)
+        return [self.labels[group == g].tolist() for g in range(group.max() + 1)]
+
+    def to_linkage(self) -> Array:
+        """The tree as a linkage matrix (T - 1, 4) for `scipy.cluster.hierarchy`.
+
+        Tasks that share a group for the first time at level h merge at height h + 1, so that `fcluster` with
+        `criterion="distance"` and t = h + 1 gives the groups of level h back. A group of more than two parts is a
+        chain of merges at one height.
+        """
+        T = len(self.labels)
+        rows = np.zeros((T - 1, 4))
+        size = np.ones(2 * T - 1)
+        node = np.arange(T)
+        done = 0
+        for h, group in enumerate(self.levels):
+            for g in range(group.max() + 1):
+                inside = group == g
+                top, *others = np.unique(node[inside])
+                for other in others:
+                    size[T + done] = size[top] + size[other]
+                    rows[done] = min(top, other), max(top, other), h + 1, size[T + done]
+                    top, done = T + done, done + 1
+                node[inside] = top
+        return rows
+
+    def to_newick(self) -> str:
+        """The tree in Newick form; a group of level h stands at height h + 1, a task at height 0.
+
+        Groups that do not change from one level to the next are written once, with the longer branch.
+        """
+        text = [_newick_name(label) for label in self.labels]
+        height = [0] * len(text)
+        below = np.arange(len(text))
+        for h, group in enumerate(self.levels):
+            for g in range(group.max() + 1):
+                # Every task carries the text and height of its subtree; one task of each subtree speaks for it.
+                inside = np.flatnonzero(group == g)
+                children = inside[np.unique(below[inside], return_index=True)[1]]
+                if len(children) > 1:
+                    joined = ",".join(f"{text[t]}:{h + 1 - height[t]}" for t in children)
+                    for t in inside:
+                        text[t], height[t] = f"({joined})", h + 1
+            below = group
+        return text[0] + ";"
+
+    def expanded(self, labels: NDArray[Any]) -> TaskTree:
+        """The same tree among more tasks; the new ones stand alone up to the root."""
+        labels = np.asarray(labels)
+        known = np.isin(labels, self.labels)
+        levels = np.tile(np.arange(len(self.labels), len(self.labels) + len(labels)), (len(self), 1))
+        levels[:, known] = self.levels[:, np.searchsorted(self.labels, labels[known])]
+        levels[-1] = 0
+        return TaskTree(levels, labels)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(str(level.max() + 1) for level in self.levels)
+        return f"TaskTree({len(self.labels)} tasks in {counts} groups)"
+
+
+def _numbered(group: NDArray[Any]) -> NDArray[np.intp]:
+    """Group numbers 0, 1, ... in the order of first appearance."""
+    _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.intp)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse.ravel()]
+
+
+def _text(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _newick_name(label: Any) -> str:
+    """A label, quoted if it has characters with a meaning in Newick."""
+    name = str(_text(label))
+    return name if re.fullmatch(r"[^\s()\[\]{}',:;_]+", name) else "'" + name.replace("'", "''") + "'"

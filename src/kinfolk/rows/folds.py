@@ -1,0 +1,276 @@
+"""Cross-validation without refitting on rows: every fold is a block of statistics, its complement a subtraction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from kinfolk.rows.gram import Array, GramStats, task_loss
+from kinfolk.rows.tasks import Rows
+
+SCORINGS = ("pooled", "tasks", "normalised")
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Statistics of k disjoint parts of the rows of all tasks.
+
+    Examples
+    --------
+    >>> X, y = np.arange(6.0)[:, None], np.arange(6.0)
+    >>> folds = Folds.of_rows(X, y, np.zeros(6, int), np.array(["a"]), np.array([0, 0, 1, 1, 2, 2]))
+    >>> folds.training(0).n, folds.held_out[0].n
+    (array([4.]), array([2.]))
+    """
+
+    total: GramStats
+    held_out: tuple[GramStats, ...]
+
+    @classmethod
+    def of_rows(
+        cls,
+        X: Array,
+        y: Array,
+        codes: NDArray[np.intp],
+        labels: NDArray[Any],
+        fold: NDArray[np.intp],
+        *,
+        weight: Array | None = None,
+        feature_names: tuple[str, ...] | None = None,
+    ) -> Folds:
+        """One pass over the rows of a long table: (fold, task) is the task of a larger problem."""
+        T, k = len(labels), int(fold.max()) + 1
+        wide = GramStats.from_codes(
+            X, y, codes + T * fold, np.arange(T * k), weight=weight, feature_names=feature_names
+        )
+        parts = [replace(wide.select(np.arange(T * f, T * (f + 1))), labels=labels) for f in range(k)]
+        return cls.of_parts(parts)
+
+    @classmethod
+    def of_wide(
+        cls,
+        X: Array,
+        Y: Array,
+        labels: NDArray[Any],
+        fold: NDArray[np.intp],
+        *,
+        weight: Array | None = None,
+        feature_names: tuple[str, ...] | None = None,
+    ) -> Folds:
+        """Folds of wide targets: the rows, and so the folds, are common to all tasks."""
+        parts = [
+            GramStats.from_wide(
+                X[fold == f],
+                Y[fold == f],
+                labels,
+                weight=None if weight is None else weight[fold == f],
+                feature_names=feature_names,
+            )
+            for f in range(int(fold.max()) + 1)
+        ]
+        return cls.of_parts(parts)
+
+    @classmethod
+    def of_parts(cls, parts: list[GramStats]) -> Folds:
+        """Folds from the statistics of each part."""
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        return cls(total, tuple(parts))
+
+    def __len__(self) -> int:
+        return len(self.held_out)
+
+    def training(self, f: int) -> GramStats:
+        """Statistics of all rows but those of fold f."""
+        return self.total - self.held_out[f]
+
+    def select(self, tasks: NDArray[Any]) -> Folds:
+        """The folds of some tasks, by position or mask."""
+        return Folds(self.total.select(tasks), tuple(part.select(tasks) for part in self.held_out))
+
+
+def squared_errors(gram: GramStats, coef: Array, intercept: Array) -> Array:
+    """Sum of squared prediction errors of every task over the rows behind `gram`."""
+    off = gram.y_mean - intercept - np.einsum("td,td->t", gram.x_mean, coef)
+    return task_loss(gram, coef) + gram.n * off**2
+
+
+def fill_unseen(
+    coef: Array, intercept: Array, seen: NDArray[np.bool_], population_coef: Array, population_intercept: float
+) -> tuple[Array, Array]:
+    """Coefficients and intercepts of all tasks from those of the `seen` ones; the others get the population's."""
+    W = np.tile(population_coef, (len(seen), 1))
+    c = np.full(len(seen), population_intercept)
+    W[seen], c[seen] = coef, intercept
+    return W, c
+
+
+def cv_error(errors: Array, total: GramStats, scoring: str) -> Array:
+    """One number per row of `errors` (..., T), the sums of squared held-out errors of every task over all folds.
+
+        "pooled"      root of the mean over all rows: tasks count by their rows and by the size of their errors
+        "tasks"       mean over tasks of their root mean squared errors
+        "normalised"  root of the mean over tasks of error over variance of y: a loud task counts as any other
+
+    Examples
+    --------
+    >>> total = GramStats.from_rows(np.zeros((4, 1)), [0.0, 2.0, 0.0, 20.0], [0, 0, 1, 1])
+    >>> [float(cv_error(np.array([2.0, 50.0]), total, s)) for s in SCORINGS]
+    [3.605551275463989, 3.0, 0.7905694150420949]
+    """
+    if scoring not in SCORINGS:
+        raise ValueError(f"scoring={scoring!r}: choose one of {', '.join(map(repr, SCORINGS))}")
+    if scoring == "pooled":
+        return np.sqrt(errors.sum(axis=-1) / total.n.sum())
+    seen = total.n > 0
+    mean_square = errors[..., seen] / total.n[seen]
+    if scoring == "tasks":
+        return np.sqrt(mean_square).mean(axis=-1)
+    variance = total.yy[seen] / total.n[seen]
+    # A task with a constant target has nothing to explain; its variance would be a division by zero.
+    floor = 1e-3 * np.median(variance[variance > 0]) if (variance > 0).any() else 1.0
+    return np.sqrt((mean_square / np.maximum(variance, floor)).mean(axis=-1))
+
+
+def folds_of_rows(
+    rows: Rows, X: Array, gram: GramStats, *, cv: Any, groups: Any = None, random_state: Any = None
+) -> Folds:
+    """Statistics of folds (see `fold_of_rows`) of checked rows with the features X, whose statistics are `gram`."""
+    fold = fold_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=random_state)
+    labels, names = gram.labels, gram.feature_names
+    if rows.codes is None:
+        return replace(Folds.of_wide(X, rows.y, labels, fold, weight=rows.weight, feature_names=names), total=gram)
+    observed = ~np.isnan(rows.y)
+    weight = None if rows.weight is None else rows.weight[observed]
+    parts = Folds.of_rows(
+        X[observed], rows.y[observed], rows.codes[observed], labels, fold[observed], weight=weight, feature_names=names
+    )
+    return replace(parts, total=gram)
+
+
+def fold_of_rows(
+    rows: Rows, X: Array, gram: GramStats, *, cv: Any, groups: Any = None, random_state: Any = None
+) -> NDArray[np.intp]:
+    """The fold of every row: spread within tasks; whole `groups`; common to all tasks where they share their inputs.
+
+    Tasks with the same inputs need common folds: with folds of their own, the errors of one task at an input would
+    be seen in training through the others, and cross-validation would claim gains that a test reverses.
+    `cv` is the number of folds, or (train, test) pairs of row positions that share out all rows, taken as they are.
+    """
+    if not isinstance(cv, (int, np.integer)):
+        return _given_folds(cv, len(X))
+    if cv < 2:
+        raise ValueError(f"cv={cv} must be at least 2 folds")
+    groups = _read_groups(groups, len(X))
+    if rows.codes is None:
+        return assign_folds(np.zeros(len(X), np.intp), cv, groups=groups, random_state=random_state)
+    if gram.n_tasks > 1 and gram.is_shared():
+        common = common_rows(X, rows.codes)
+        groups = common if groups is None else _joined(common, groups)
+    return assign_folds(rows.codes, cv, groups=groups, random_state=random_state)
+
+
+def common_rows(X: Array, codes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """A number for every row, the same for equal rows of different tasks; repeats within a task are told apart.
+
+    Examples
+    --------
+    >>> common_rows(np.array([[5.0], [7.0], [7.0], [5.0]]), np.array([0, 0, 1, 1]))
+    array([0, 1, 1, 0])
+    """
+    # Transformers may round equal rows differently by where they stand.
+    scale = np.abs(X).max(axis=0, initial=0.0)
+    rounded = np.round(X / np.where(scale > 0, scale, 1.0), 10)
+    kind = np.unique(rounded, axis=0, return_inverse=True)[1].reshape(-1)
+    pair = np.unique(kind * (codes.max() + 1) + codes, return_inverse=True)[1].reshape(-1)
+    order = np.argsort(pair, kind="stable")
+    count = np.bincount(pair)
+    occurrence = np.empty(len(pair), np.intp)
+    occurrence[order] = np.arange(len(pair)) - np.repeat(np.cumsum(count) - count, count)
+    return np.unique(kind * len(X) + occurrence, return_inverse=True)[1].reshape(-1)
+
+
+def _joined(one: NDArray[np.intp], two: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The finest grouping that keeps the groups of both together: components of the graph between them."""
+    n_one, n_two = one.max() + 1, two.max() + 1
+    links = sparse.coo_array((np.ones(len(one)), (one, n_one + two)), shape=(n_one + n_two, n_one + n_two))
+    return sparse.csgraph.connected_components(links, directed=False)[1][one]
+
+
+def _given_folds(cv: Any, n: int) -> NDArray[np.intp]:
+    """The fold of every row from (train, test) pairs of row positions, as scikit-learn's splitters give them."""
+    fold = np.full(n, -1)
+    try:
+        pairs = [(np.asarray(train), np.asarray(test)) for train, test in cv]
+    except TypeError:
+        raise ValueError(
+            f"cv={cv!r} must be a whole number of folds, or (train, test) pairs of row positions"
+        ) from None
+    for f, (train, test) in enumerate(pairs):
+        if (fold[test] >= 0).any() or len(train) + len(test) != n:
+            raise ValueError(
+                f"cv: pair {f} overlaps an earlier test part, or leaves rows out: folds must share out all rows"
+            )
+        fold[test] = f
+    if (fold < 0).any():
+        raise ValueError(f"cv: row {np.argmin(fold)} is in no test part: folds must share out all rows")
+    return fold
+
+
+def check_fold_numbers(fold: NDArray[np.intp]) -> None:
+    """Cross-validation needs rows in two folds at least; `fold` has a number per row."""
+    if len(np.unique(fold)) < 2:
+        raise ValueError(f"got n_samples={len(fold)} in one fold: cross-validation needs rows in at least 2 folds")
+
+
+def _read_groups(groups: Any, n: int) -> NDArray[np.intp] | None:
+    if groups is None:
+        return None
+    groups = np.asarray(groups)
+    if groups.shape != (n,):
+        raise ValueError(f"groups has shape {groups.shape}, expected ({n},): one label per row")
+    return np.unique(groups, return_inverse=True)[1].reshape(-1)
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A generator from whatever scikit-learn or NumPy users pass as `random_state`."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+
+
+def assign_folds(
+    codes: NDArray[np.intp],
+    k: int | np.integer[Any],
+    *,
+    groups: NDArray[Any] | None = None,
+    random_state: Any = None,
+) -> NDArray[np.intp]:
+    """A fold for every row: each task's rows are spread evenly over the k folds.
+
+    With `groups` (sittings, days; or the row of a shared design) whole groups go to one fold, in all tasks alike.
+    """
+    rng = generator(random_state)
+    if groups is not None:
+        values, group = np.unique(groups, return_inverse=True)
+        if len(values) < k:
+            raise ValueError(f"cv={k} folds need at least {k} groups, but groups has {len(values)}: lower cv")
+        return _spread(np.zeros(len(values), np.intp), k, rng)[group]
+    return _spread(codes, k, rng)
+
+
+def _spread(codes: NDArray[np.intp], k: int | np.integer[Any], rng: np.random.Generator) -> NDArray[np.intp]:
+    """Shuffle within tasks and deal the rows out in turn; every task starts at another fold."""
+    order = np.lexsort((rng.random(len(codes)), codes))
+    counts = np.bincount(codes)
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    first = rng.integers(k, size=len(counts))[codes[order]]
+    fold = np.empty(len(codes), np.intp)
+    fold[order] = (np.arange(len(codes)) - starts + first) % k
+    return fold

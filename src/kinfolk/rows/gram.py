@@ -1,0 +1,344 @@
+"""Per-task Gram statistics: the narrow waist between rows and solvers.
+
+With squared loss every method sees task t only through
+
+    n_t,  the means of x and y,  G_t = X_t'X_t,  b_t = X_t'y_t,  yy_t = y_t'y_t   (all about the means).
+
+Rows become these numbers once. Row blocks, files and folds are then additions and subtractions of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from kinfolk.memory import check_memory
+
+Array = NDArray[Any]  # always float64; NumPy's stubs do not carry that through arithmetic
+TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class GramStats:
+    """Centred second moments of T tasks with d features.
+
+    Attributes
+    ----------
+    labels : array of shape (T,), sorted and unique
+    n : array of shape (T,), rows per task, or the sum of their weights
+    x_mean, y_mean : arrays of shape (T, d) and (T,)
+    G, b, yy : arrays of shape (T, d, d), (T, d) and (T,), centred at the means
+    feature_names : names of the d features, or None
+
+    Examples
+    --------
+    >>> stats = GramStats.from_rows([[1.0], [3.0], [5.0]], [1.0, 5.0, 7.0], ["a", "a", "b"])
+    >>> stats.n, stats.x_mean.ravel(), stats.G.ravel(), stats.b.ravel()
+    (array([2., 1.]), array([2., 5.]), array([2., 0.]), array([4., 0.]))
+    """
+
+    labels: NDArray[Any]
+    n: Array
+    x_mean: Array
+    y_mean: Array
+    G: Array
+    b: Array
+    yy: Array
+    feature_names: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_rows(
+        cls,
+        X: ArrayLike,
+        y: ArrayLike,
+        task: ArrayLike | None = None,
+        *,
+        sample_weight: ArrayLike | None = None,
+        feature_names: tuple[str, ...] | None = None,
+    ) -> GramStats:
+        """Statistics of a long table (`task`: one label per row) or of wide targets (`y` of shape (n, T))."""
+        X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        if y.ndim == 2:
+            labels = np.arange(y.shape[1]) if task is None else np.asarray(task)
+            return cls.from_wide(X, y, labels, weight=weight, feature_names=feature_names)
+        labels, codes = np.unique(np.zeros(len(y), int) if task is None else task, return_inverse=True)
+        return cls.from_codes(X, y, codes, labels, weight=weight, feature_names=feature_names)
+
+    @classmethod
+    def from_codes(
+        cls,
+        X: Array,
+        y: Array,
+        codes: NDArray[np.intp],
+        labels: NDArray[Any],
+        *,
+        weight: Array | None = None,
+        feature_names: tuple[str, ...] | None = None,
+    ) -> GramStats:
+        """Statistics of rows whose task is `labels[codes]`: one sort, then one batched product per task size."""
+        T, d = len(labels), X.shape[1]
+        check_size(T, d)
+        count = np.bincount(codes, minlength=T)
+        by_size = np.argsort(count, kind="stable")
+        rank = np.empty(T, np.intp)
+        rank[by_size] = np.arange(T)
+        order = np.argsort(rank[codes], kind="stable")
+        rows = np.column_stack([X[order], y[order]])
+        w = None if weight is None else weight[order]
+
+        n, mean = np.zeros(T), np.zeros((T, d + 1))
+        G, b, yy = np.zeros((T, d, d)), np.zeros((T, d)), np.zeros(T)
+        first_row = 0
+        # Distinct sizes add up to at most the number of rows, so this loop is short: no loop over tasks.
+        for size, tasks in _runs(count[by_size], by_size):
+            rows_here = slice(first_row, first_row + size * len(tasks))
+            first_row = rows_here.stop
+            if size:
+                block = rows[rows_here].reshape(len(tasks), size, d + 1)
+                w_block = None if w is None else w[rows_here].reshape(len(tasks), size)
+                n[tasks], mean[tasks], S = _moments(block, w_block)
+                G[tasks], b[tasks], yy[tasks] = S[:, :d, :d], S[:, :d, d], S[:, d, d]
+        return cls(labels, n, mean[:, :d].copy(), mean[:, d].copy(), G, b, yy, feature_names)
+
+    @classmethod
+    def from_wide(
+        cls,
+        X: Array,
+        Y: Array,
+        labels: NDArray[Any],
+        *,
+        weight: Array | None = None,
+        feature_names: tuple[str, ...] | None = None,
+    ) -> GramStats:
+        """Statistics of targets `Y` of shape (n, T) over shared inputs; NaN means not observed.
+
+        Where nothing is missing all tasks share one G, held once and broadcast.
+        """
+        order = np.argsort(labels, kind="stable")
+        Y, labels = Y[:, order], labels[order]
+        observed = ~np.isnan(Y)
+        if not observed.all():
+            check_size(Y.shape[1], X.shape[1])
+            stats = _wide_with_gaps(X, Y, observed, weight)
+            return cls(labels, *stats, feature_names)
+        T, d = Y.shape[1], X.shape[1]
+        w = np.ones(len(X)) if weight is None else weight
+        x_mean, Xw = _centred(X, w)
+        y_mean, Yw = _centred(Y, w)
+        return cls(
+            labels,
+            np.full(T, w.sum()),
+            np.broadcast_to(x_mean, (T, d)),
+            y_mean,
+            np.broadcast_to(Xw.T @ Xw, (T, d, d)),
+            Yw.T @ Xw,
+            np.einsum("nt,nt->t", Yw, Yw),
+            feature_names,
+        )
+
+    @property
+    def n_tasks(self) -> int:
+        """T."""
+        return len(self.labels)
+
+    @property
+    def n_features(self) -> int:
+        """d."""
+        return self.G.shape[-1]
+
+    def __add__(self, other: GramStats) -> GramStats:
+        """Statistics of both sets of rows together (pairwise update: no raw sums, no cancellation)."""
+        one, two = self._aligned(other)
+        n = one.n + two.n
+        share = np.divide(two.n, n, out=np.zeros_like(n), where=n > 0)
+        dx, dy = two.x_mean - one.x_mean, two.y_mean - one.y_mean
+        return one._updated(n, dx * share[:, None], dy * share, two, dx, dy, one.n * share, sign=1)
+
+    def __sub__(self, other: GramStats) -> GramStats:
+        """Undo an addition: the statistics without the rows of `other`."""
+        whole, part = self._aligned(other)
+        n = whole.n - part.n
+        if (n < -1e-9 * np.maximum(whole.n, 1)).any():
+            bad = whole.labels[np.argmin(n)]
+            raise ValueError(f"cannot subtract more rows than task {bad!r} has")
+        n[n < 1e-9 * np.maximum(whole.n, 1)] = 0.0
+        share = np.divide(part.n, n, out=np.zeros_like(n), where=n > 0)
+        dx, dy = whole.x_mean - part.x_mean, whole.y_mean - part.y_mean
+        left = whole._updated(n, dx * share[:, None], dy * share, part, dx, dy, whole.n * share, sign=-1)
+        # Rounding may leave less than nothing of a column or target that hardly varies.
+        j = np.arange(left.n_features)
+        left.G[:, j, j] = np.maximum(left.G[:, j, j], 0.0)
+        return replace(left, yy=np.maximum(left.yy, 0.0))._emptied(n == 0)
+
+    def _updated(
+        self,
+        n: Array,
+        x_shift: Array,
+        y_shift: Array,
+        other: GramStats,
+        dx: Array,
+        dy: Array,
+        c: Array,
+        sign: int,
+    ) -> GramStats:
+        return replace(
+            self,
+            n=n,
+            x_mean=self.x_mean + x_shift,
+            y_mean=self.y_mean + y_shift,
+            G=self.G + sign * (other.G + (c[:, None] * dx)[:, :, None] * dx[:, None, :]),
+            b=self.b + sign * (other.b + (c * dy)[:, None] * dx),
+            yy=self.yy + sign * (other.yy + c * dy**2),
+        )
+
+    def _emptied(self, empty: NDArray[np.bool_]) -> GramStats:
+        if not empty.any():
+            return self
+        fields = {f: getattr(self, f).copy() for f in ("n", "x_mean", "y_mean", "G", "b", "yy")}
+        for values in fields.values():
+            values[empty] = 0.0
+        return replace(self, **fields)
+
+    def _aligned(self, other: GramStats) -> tuple[GramStats, GramStats]:
+        if self.n_features != other.n_features or (
+            self.feature_names and other.feature_names and self.feature_names != other.feature_names
+        ):
+            raise ValueError(
+                f"statistics over different features: {self.feature_names or self.n_features} "
+                f"and {other.feature_names or other.n_features}"
+            )
+        if np.array_equal(self.labels, other.labels):
+            return self, other
+        labels = np.union1d(self.labels, other.labels)
+        return self.reindex(labels), other.reindex(labels)
+
+    def reindex(self, labels: NDArray[Any]) -> GramStats:
+        """The same statistics for exactly these tasks, in this order; tasks without rows are legal."""
+        position = np.searchsorted(self.labels, labels)
+        position = np.minimum(position, len(self.labels) - 1)
+        known = self.labels[position] == labels
+        fields = {f: getattr(self, f)[position] for f in ("n", "x_mean", "y_mean", "G", "b", "yy")}
+        return replace(self, labels=np.asarray(labels), **fields)._emptied(~known)
+
+    def select(self, tasks: NDArray[Any]) -> GramStats:
+        """The statistics of some tasks, by position or mask."""
+        fields = {f: getattr(self, f)[tasks] for f in ("labels", "n", "x_mean", "y_mean", "G", "b", "yy")}
+        return replace(self, **fields)
+
+    def scaled(self, factor: ArrayLike) -> GramStats:
+        """Statistics with the weight of every task multiplied by `factor` (scalar or one per task).
+
+        A forgetting factor for streams, or 1/n_t so that tasks with many rows do not dominate.
+        """
+        f = np.broadcast_to(np.asarray(factor, dtype=np.float64), self.n.shape)
+        return replace(self, n=self.n * f, G=self.G * f[:, None, None], b=self.b * f[:, None], yy=self.yy * f)
+
+    def rescaled(self, scale: Array) -> GramStats:
+        """Statistics of the features divided by `scale` (d,)."""
+        G = self.G[0] / scale / scale[:, None] if self.G.strides[0] == 0 else self.G / scale / scale[:, None]
+        return replace(self, x_mean=self.x_mean / scale, G=np.broadcast_to(G, self.G.shape), b=self.b / scale)
+
+    def is_shared(self) -> bool:
+        """Whether all tasks have the same G (shared inputs, nothing missing)."""
+        return is_shared(self.G)
+
+
+def task_loss(gram: Any, W: Array) -> Array:
+    """||X_t w_t - y_t||^2 for every task, from statistics: yy - 2 b'w + w'Gw."""
+    Gw = W @ gram.G[0] if gram.G.strides[0] == 0 else np.matmul(gram.G, W[:, :, None])[:, :, 0]
+    return np.maximum(gram.yy + np.einsum("td,td->t", Gw - 2 * gram.b, W), 0.0)
+
+
+def check_size(T: int, d: int) -> None:
+    """Announce statistics that will not fit into memory, before the first is made."""
+    check_memory(
+        2 * 8.0 * T * d**2,
+        f"statistics of {T} tasks with {d} features each",
+        "Use fewer features (drop, select or project them), or fit groups of tasks apart.",
+    )
+
+
+def is_shared(G: Array) -> bool:
+    """Whether a stack of matrices is one matrix repeated, to rounding."""
+    if G.strides[0] == 0 or len(G) == 1:
+        return True
+    scale = np.abs(G[0]).max(initial=0.0)
+    return bool(np.abs(G[1] - G[0]).max() <= 1e-13 * scale) and bool(np.abs(G - G[0]).max() <= 1e-13 * scale)
+
+
+def _runs(sizes: NDArray[np.intp], tasks: NDArray[np.intp]) -> list[tuple[int, NDArray[np.intp]]]:
+    values, starts = np.unique(sizes, return_index=True)
+    return list(zip(values.tolist(), np.split(tasks, starts[1:]), strict=True))
+
+
+def _moments(block: Array, w: Array | None) -> tuple[Array, Array, Array]:
+    """Weights, means and centred second moments of k tasks of equal size, from a block (k, size, d + 1)."""
+    k, size, _ = block.shape
+    n = np.full(k, float(size)) if w is None else w.sum(axis=1)
+    safe_n = np.where(n > 0, n, 1.0)
+    mean = _weighted_sum(block, w) / safe_n[:, None]
+    centred = block - mean[:, None, :]
+    # The mean is rounded; what is left of it is measured and taken out again, so that a mean of 1e6 costs nothing.
+    rest = _weighted_sum(centred, w) / safe_n[:, None]
+    centred -= rest[:, None, :]
+    if w is not None:
+        centred *= np.sqrt(w)[:, :, None]
+        mean = np.where(n[:, None] > 0, mean, 0.0)
+    return n, mean + rest, np.matmul(centred.transpose(0, 2, 1), centred)
+
+
+def _centred(X: Array, w: Array) -> tuple[Array, Array]:
+    """Weighted means of the columns, and the centred columns times the root of the weights."""
+    n = max(w.sum(), TINY)
+    mean = w @ X / n
+    rest = w @ (X - mean) / n
+    return mean + rest, (X - mean - rest) * np.sqrt(w)[:, None]
+
+
+def _weighted_sum(block: Array, w: Array | None) -> Array:
+    return block.sum(axis=1) if w is None else np.einsum("kn,knd->kd", w, block)
+
+
+def _wide_with_gaps(
+    X: Array, Y: Array, observed: NDArray[np.bool_], weight: Array | None, block: int = 4096
+) -> tuple[Array, Array, Array, Array, Array, Array]:
+    """Moments of every column over its observed rows: products of the inputs against the mask, in row blocks."""
+    w = np.ones(len(X)) if weight is None else weight
+    T, d = Y.shape[1], X.shape[1]
+    x0 = _origin(X, np.average(X, axis=0, weights=w))
+    y0 = _origin(Y, np.where(observed, Y, 0.0).sum(axis=0) / np.maximum(observed.sum(axis=0), 1))
+    n, sx, sy, yy = np.zeros(T), np.zeros((T, d)), np.zeros(T), np.zeros(T)
+    G, b = np.zeros((T, d * d)), np.zeros((T, d))
+    for start in range(0, len(X), block):
+        rows = slice(start, start + block)
+        x = X[rows] - x0
+        mask = observed[rows] * w[rows, None]
+        y = np.where(observed[rows], Y[rows] - y0, 0.0)
+        n += mask.sum(axis=0)
+        sx += mask.T @ x
+        sy += (mask * y).sum(axis=0)
+        yy += (mask * y * y).sum(axis=0)
+        b += (mask * y).T @ x
+        G += mask.T @ (x[:, :, None] * x[:, None, :]).reshape(len(x), d * d)
+    safe_n = np.where(n > 0, n, 1.0)
+    mx, my = sx / safe_n[:, None], sy / safe_n
+    G_centred = G.reshape(T, d, d) - n[:, None, None] * mx[:, :, None] * mx[:, None, :]
+    seen = n > 0
+    return (
+        n,
+        np.where(seen[:, None], mx + x0, 0.0),
+        np.where(seen, my + y0, 0.0),
+        G_centred,
+        b - (n * my)[:, None] * mx,
+        yy - n * my**2,
+    )
+
+
+def _origin(values: Array, mean: Array) -> Array:
+    """About what columns are summed: their mean, and exactly their value where they have but one (or NaN)."""
+    low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
+    return np.where(low == high, low, mean)

@@ -1,0 +1,179 @@
+"""One view of pandas, polars, pyarrow and NumPy tables, by what they have in common: named or numbered columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_array
+
+from kinfolk.rows.gram import Array
+
+
+class Table:
+    """A table of columns, with or without names; `native` is what the user passed."""
+
+    def __init__(self, native: Any, names: tuple[str, ...] | None, height: int, width: int, name: str = "X") -> None:
+        self.native, self.names, self.height, self.width, self.name = native, names, height, width, name
+
+    def column(self, key: int) -> NDArray[Any]:
+        """One column as a NumPy array; categories and dictionaries as their values."""
+        if self.names is None:
+            return np.asarray(self.native[:, key])
+        return _column_values(self.native, self.names[key])
+
+    def position(self, key: str | int) -> int:
+        """Where a column is, by name or position, or an error that lists what there is."""
+        if self.names is not None and key in self.names:
+            return self.names.index(str(key))
+        if isinstance(key, (int, np.integer)) and not isinstance(key, bool) and -self.width <= key < self.width:
+            return int(key) % self.width
+        if self.names is None:
+            raise ValueError(
+                f"no column {key!r}: {self.name} has {self.width} columns without names. Give the task column by "
+                "position, e.g. task=0, or pass a data frame."
+            )
+        listed = ", ".join(map(repr, self.names[:8])) + (", ..." if self.width > 8 else "")
+        raise ValueError(f"{self.name} has no column {key!r}. Its columns are {listed}.")
+
+    def split(self, key: str | int) -> tuple[Table, NDArray[Any]]:
+        """The table without one column, and that column."""
+        position = self.position(key)
+        if self.width < 2:
+            raise ValueError(
+                f"{self.name} has only the task column {key!r}: 0 feature(s) while a minimum of 1 is required"
+            )
+        if self.names is None:
+            rest = Table(np.delete(self.native, position, axis=1), None, self.height, self.width - 1, self.name)
+            return rest, self.column(position)
+        names = self.names[:position] + self.names[position + 1 :]
+        return Table(_select(self.native, names), names, self.height, self.width - 1, self.name), self.column(position)
+
+    def to_array(self) -> Array:
+        """All columns as finite-or-NaN floats, or an error that names the column that is not numeric."""
+        if self.names is None and self.native.dtype != object:
+            return np.asarray(self.native, dtype=np.float64)
+        columns = [self._numeric(k) for k in range(self.width)]
+        return np.column_stack(columns)
+
+    def _numeric(self, key: int) -> Array:
+        values = self.column(key)
+        if values.dtype.kind in "iufb":
+            return values.astype(np.float64)
+        name = repr(self.names[key]) if self.names else key
+        if values.dtype.kind == "M":
+            raise ValueError(
+                f"column {name} of {self.name} holds dates. Turn them into numbers first (days since a start, "
+                "hour of day, ...), or drop the column."
+            )
+        if values.dtype.kind == "c":
+            raise ValueError(f"Complex data not supported: column {name} of {self.name}")
+        try:
+            return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+        except TypeError as error:
+            raise TypeError(f"column {name} of {self.name} is not numeric: {error}") from None
+        except ValueError:
+            text = next(v for v in values if not _is_number(v))
+            raise ValueError(
+                f"column {name} of {self.name} is not numeric: could not convert string to float: {text!r}. Encode it "
+                "(e.g. sklearn.preprocessing.OneHotEncoder as `features`), drop it, or name it as the task column."
+            ) from None
+
+    def features(self) -> Array:
+        """All columns as finite floats."""
+        X = self.to_array()
+        bad = ~np.isfinite(X)
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            kind = "NaN" if np.isnan(X[row, column]) else "infinity or a value too large for dtype('float64')"
+            name = repr(self.names[column]) if self.names else int(column)
+            raise ValueError(
+                f"Input {self.name} contains {kind} (column {name}, row {row}; {bad.any(axis=1).sum()} rows in all). "
+                "Drop those rows or fill them in, e.g. with sklearn.impute.SimpleImputer."
+            )
+        return X
+
+    def check_against(self, names: tuple[str, ...] | None, width: int, estimator: str) -> None:
+        """Hold the columns against those of fit; the first sentences are scikit-learn's."""
+        if names is not None and self.names is not None and names != self.names:
+            unseen = [n for n in self.names if n not in names]
+            missing = [n for n in names if n not in self.names]
+            text = "The feature names should match those that were passed during fit.\n"
+            if unseen:
+                text += "Feature names unseen at fit time:\n" + _bullets(unseen)
+            if missing:
+                text += "Feature names seen at fit time, yet now missing:\n" + _bullets(missing)
+            if not unseen and not missing:
+                text += "Feature names must be in the same order as they were in fit.\n"
+            raise ValueError(text + "Select the columns of fit: X[list(model.feature_names_in_)].")
+        if self.width != width:
+            raise ValueError(f"X has {self.width} features, but {estimator} is expecting {width} features as input")
+
+
+def read_table(X: Any, name: str = "X") -> Table:
+    """Wrap a table; rows and columns must be there, column names must be unique."""
+    if sparse.issparse(X):
+        raise TypeError(f"Sparse data was passed for {name}, but dense data is required. Use '.toarray()' to convert.")
+    columns = getattr(X, "column_names", None) or getattr(X, "columns", None)
+    if columns is not None and not callable(columns) and hasattr(X, "shape") and len(X.shape) == 2:
+        return _read_frame(X, list(columns), name)
+    array = np.asarray(X)
+    if array.dtype.kind not in "OUS" and array.ndim == 2 and array.size:
+        array = check_array(array, dtype="numeric", ensure_all_finite=False, input_name=name)
+    elif array.dtype.kind in "OUS" and array.ndim == 2 and array.size:
+        array = array.astype(object)
+    else:
+        array = check_array(array, dtype=None, ensure_all_finite=False, input_name=name)
+    height, width = array.shape
+    return Table(array, None, height, width, name)
+
+
+def _read_frame(X: Any, columns: list[Any], name: str) -> Table:
+    height, width = X.shape
+    if len(set(columns)) < width:
+        twice = next(c for k, c in enumerate(columns) if c in columns[:k])
+        raise ValueError(f"{name} has two columns named {twice!r}: rename or drop one")
+    if height == 0:
+        raise ValueError(f"Found array with 0 sample(s) (shape=({height}, {width})) while a minimum of 1 is required.")
+    if width == 0:
+        raise ValueError(f"Found array with 0 feature(s) (shape=({height}, {width})) while a minimum of 1 is required.")
+    if not all(isinstance(c, str) for c in columns):
+        if any(isinstance(c, str) for c in columns):
+            raise TypeError(
+                f"Feature names are only supported if all input features have string names, but {name} mixes them "
+                f"with other types. Convert them, e.g. X.columns = X.columns.astype(str)."
+            )
+        values = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
+        return Table(values, None, height, width, name)
+    return Table(X, tuple(columns), height, width, name)
+
+
+def _select(native: Any, names: tuple[str, ...]) -> Any:
+    return native.select(list(names)) if hasattr(native, "select") else native[list(names)]
+
+
+def _column_values(native: Any, name: str) -> NDArray[Any]:
+    column = native[name]
+    if hasattr(column, "combine_chunks"):  # pyarrow
+        column = column.combine_chunks()
+        if hasattr(column, "dictionary_decode"):
+            column = column.dictionary_decode()
+        return column.to_numpy(zero_copy_only=False)
+    if hasattr(column, "dtype") and str(column.dtype) in ("Int64", "Float64", "boolean") and hasattr(column, "isna"):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return value is None
+    return True
+
+
+def _bullets(names: list[str]) -> str:
+    shown = "".join(f"- {n}\n" for n in sorted(names)[:5])
+    return shown + ("- ...\n" if len(names) > 5 else "")

@@ -1,0 +1,279 @@
+"""The only place that meets user input: tables, targets and weights come in, checked arrays and task codes go out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import check_array
+
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.tables import Table, read_table
+
+SMALLEST, LARGEST = 1e-35, 1e40  # sizes of inputs and targets
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """What fit learned about the table, for predict to hold new tables against.
+
+    `task` is the column of task labels by name or position, or None for wide targets and for a single task. `labels`
+    are sorted; `columns` says which of them each column of a wide target was.
+    """
+
+    task: str | int | None
+    names: tuple[str, ...] | None
+    width: int
+    labels: NDArray[Any]
+    columns: NDArray[np.intp] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Checked rows: what fit works on. For wide targets `y` is (n, T) and `codes` is None."""
+
+    table: Table
+    y: Array
+    codes: NDArray[np.intp] | None
+    weight: Array | None
+    schema: Schema
+
+    def gram(self, X: Array, feature_names: tuple[str, ...] | None) -> GramStats:
+        """Statistics of these rows with the features X."""
+        check_sizes(X, self.y, feature_names)
+        labels = self.schema.labels
+        if self.codes is None:
+            return GramStats.from_wide(X, self.y, labels, weight=self.weight, feature_names=feature_names)
+        observed = ~np.isnan(self.y)
+        if observed.all():
+            return GramStats.from_codes(X, self.y, self.codes, labels, weight=self.weight, feature_names=feature_names)
+        weight = None if self.weight is None else self.weight[observed]
+        return GramStats.from_codes(
+            X[observed],
+            self.y[observed],
+            self.codes[observed],
+            labels,
+            weight=weight,
+            feature_names=feature_names,
+        )
+
+    def targets(self) -> Targets:
+        """The observed targets one by one, also those of a wide table."""
+        seen = ~np.isnan(self.y)
+        if self.weight is not None:
+            seen[self.weight == 0] = False
+        row, *code = np.nonzero(seen)
+        weight = None if self.weight is None else self.weight[row]
+        return Targets(row, code[0] if self.codes is None else self.codes[row], self.y[seen], weight)
+
+
+class Targets(NamedTuple):
+    """Targets with the positions of their rows, the codes of their tasks and their weights."""
+
+    row: NDArray[np.intp]
+    codes: NDArray[np.intp]
+    y: Array
+    weight: Array | None
+
+
+def read_rows(X: Any, y: Any, *, task: str | int | None, sample_weight: Any = None) -> Rows:
+    """Check a training table and its targets once, and code the tasks."""
+    table = read_table(X)
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None: pass one target per row")
+    y, y_names = _read_target(y)
+    _check_lengths(table, y)
+    if task is None:
+        labels = np.asarray(y_names) if y_names is not None else np.arange(y.shape[1] if y.ndim == 2 else 1)
+        codes = None if y.ndim == 2 else np.zeros(len(y), np.intp)
+        features, order = table, np.argsort(labels, kind="stable")
+        labels, y = labels[order], y[:, order] if y.ndim == 2 else y
+        columns = np.argsort(order)
+    else:
+        if y.ndim == 2 and y.shape[1] != 1:
+            raise ValueError(
+                f"y has {y.shape[1]} columns although task={task!r} names a column of X. Pass one target per row, "
+                "or leave out `task` for one target column per task."
+            )
+        y = y.ravel()
+        features, column = table.split(task)
+        labels, codes = np.unique(_labels(column, task), return_inverse=True)
+        columns = None
+    weight = _read_weight(sample_weight, len(y))
+    _check_targets(y, codes, labels, named=task is not None)
+    schema = Schema(task, table.names, table.width, labels, columns)
+    return Rows(features, y, codes, weight, schema)
+
+
+def read_for_predict(X: Any, schema: Schema, estimator: str) -> tuple[Table, NDArray[Any] | None]:
+    """A new table held against the one of fit: its features, and its task labels if it has a task column."""
+    table = read_table(X)
+    table.check_against(schema.names, schema.width, estimator)
+    if schema.task is None:
+        return table, None
+    features, column = table.split(schema.task)
+    labels = _labels(column, schema.task)
+    if labels.dtype.kind != schema.labels.dtype.kind and {labels.dtype.kind, schema.labels.dtype.kind} - {
+        "i",
+        "u",
+    }:
+        raise ValueError(
+            f"task labels were like {schema.labels[0]!r} in fit but are like {labels[0]!r} now: "
+            "convert one of them to the type of the other"
+        )
+    return features, labels
+
+
+def task_codes(labels: NDArray[Any], known: NDArray[Any], unseen: str) -> NDArray[np.intp]:
+    """Position of every label among the known ones; -1 for unseen tasks if they may be."""
+    position = np.minimum(np.searchsorted(known, labels), len(known) - 1)
+    strange = known[position] != labels
+    if strange.any() and unseen == "error":
+        names = np.unique(labels[strange])
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        raise ValueError(
+            f"predict got task {_plain(names[0])!r}{more}, not seen in fit ({len(known)} tasks: {_plain(known[0])!r}, "
+            '...). Use unseen="mean" to predict them with the population model, or adopt() their rows first.'
+        )
+    return np.where(strange, -1, position)
+
+
+def check_rows_per_task(gram: GramStats) -> None:
+    """A free intercept takes one row of every task: one-row tasks would have nothing left to learn from."""
+    short = (gram.n > 0) & (np.abs(gram.G).sum(axis=(1, 2)) == 0) & (gram.yy == 0) & (gram.n <= 1)
+    if not short.any():
+        return
+    name = _plain(gram.labels[np.argmax(short)])
+    if gram.n_tasks == 1:
+        raise ValueError("got n_samples=1, but a free intercept needs at least 2 rows. Use intercept=None.")
+    others = f" (and {short.sum() - 1} more tasks)" if short.sum() > 1 else ""
+    raise ValueError(
+        f"task {name!r}{others} has 1 row, but a free intercept needs at least 2. "
+        'Drop the task or use intercept="coupled".'
+    )
+
+
+def check_sizes(X: Array, y: Array, names: tuple[str, ...] | None) -> None:
+    """Fits square squares: numbers beyond some powers of ten would leave the range of floating point."""
+    for values, name in ((X, "column"), (y if y.ndim == 2 else y[:, None], "target")):
+        size = np.nan_to_num(np.abs(values)).max(axis=0, initial=0.0)
+        beyond = (size > LARGEST) | ((size > 0) & (size < SMALLEST))
+        if beyond.any():
+            j = int(np.argmax(beyond))
+            which = "target y" if name == "target" else f"column {names[j]!r}" if names else f"column {j} of X"
+            raise ValueError(
+                f"{which} has values up to {size[j]:.3g}, but sizes from {SMALLEST:g} to {LARGEST:g} can be fitted: "
+                "change its unit, e.g. divide it by its standard deviation"
+            )
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _read_target(y: Any) -> tuple[Array, list[Any] | None]:
+    """y as (n,) or (n, T) floats, and the names of its columns if it has any."""
+    if sparse.issparse(y):
+        raise TypeError("y is a sparse matrix; pass a dense array with NaN where a target is not observed")
+    names = None
+    if hasattr(y, "columns") or hasattr(y, "column_names"):
+        table = read_table(y, name="y")
+        values, names = table.to_array(), None if table.names is None else list(table.names)
+    else:
+        values = check_array(
+            np.asarray(y),
+            ensure_2d=False,
+            allow_nd=False,
+            dtype="numeric",
+            ensure_all_finite=False,
+            input_name="y",
+        )
+    if values.ndim not in (1, 2):
+        raise ValueError(f"y must have one or two dimensions, got shape {values.shape}")
+    return np.asarray(values, dtype=np.float64), names
+
+
+def _check_lengths(table: Table, y: Array) -> None:
+    if len(y) != table.height:
+        raise ValueError(
+            f"Found input variables with inconsistent numbers of samples: X has {table.height} rows, y has {len(y)}"
+        )
+
+
+def _check_targets(y: Array, codes: NDArray[np.intp] | None, labels: NDArray[Any], *, named: bool) -> None:
+    """No infinite target anywhere; NaN in a long table only if a task has no target at all."""
+
+    def where(row: int, column: int) -> str:
+        if codes is None:
+            return f" (target {_plain(labels[column])!r}, row {row})"
+        return f" (task {_plain(labels[codes[row]])!r}, row {row})" if named else f" (row {row})"
+
+    infinite = np.argwhere(np.isinf(y))
+    if len(infinite):
+        row, column = infinite[0][0], infinite[0][-1]
+        raise ValueError(f"Input y contains infinity or a value too large for dtype('float64'){where(row, column)}.")
+    missing = np.isnan(y)
+    if not missing.any():
+        return
+    if codes is None:
+        if missing.all():
+            raise ValueError("Input y contains NaN only: there is no observed target.")
+        return
+    count, gaps = np.bincount(codes, minlength=len(labels)), np.bincount(codes, missing, len(labels))
+    if missing.all() or ((gaps > 0) & (gaps < count)).any():
+        row = int(np.argmax(missing & (gaps[codes] < count[codes]))) if not missing.all() else 0
+        raise ValueError(
+            f"Input y contains NaN{where(row, 0)}. Drop the rows without a target; only a task without any target "
+            "may have NaN, and is then predicted by the population model."
+        )
+
+
+def _read_weight(sample_weight: Any, n: int) -> Array | None:
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = np.full(n, float(weight)) if weight.ndim == 0 else weight
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight.shape == {weight.shape}, expected ({n},): one weight per row")
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise ValueError("sample_weight must be finite and not negative")
+    if not weight.any():
+        raise ValueError("sample_weight is zero everywhere: at least one non-zero weight is needed")
+    return weight
+
+
+def _labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
+    """Task labels as one sortable array: integers, strings, booleans or dates."""
+    if column.dtype.kind == "f":
+        if np.isnan(column).any():
+            raise ValueError(_missing_label(column != column, task))
+        whole = column.astype(np.int64)
+        if (whole != column).any():
+            raise ValueError(
+                f"task column {task!r} holds fractions like {column[whole != column][0]}: is it a feature? "
+                "Task labels are integers, strings, categories, booleans or dates."
+            )
+        return whole
+    if column.dtype.kind != "O":
+        return column
+    missing = np.array([value is None or value != value for value in column], dtype=bool)
+    if missing.any():
+        raise ValueError(_missing_label(missing, task))
+    kinds = sorted({type(value).__name__ for value in column})
+    if kinds == ["str"]:
+        return column.astype(str)
+    as_numbers = np.array(column.tolist())
+    if len(kinds) == 1 or as_numbers.dtype.kind in "iuf":
+        return _labels(as_numbers, task) if as_numbers.dtype.kind != "O" else as_numbers
+    raise ValueError(
+        f"task column {task!r} mixes labels of type {' and '.join(kinds)}: "
+        "make them all one type, e.g. with astype(str)"
+    )
+
+
+def _missing_label(missing: NDArray[np.bool_], task: str | int) -> str:
+    row = int(np.argmax(missing))
+    return f"task column {task!r} has a missing label in row {row}: fill it in or drop the row"

@@ -1,0 +1,1 @@
+"""Numerical solvers: arrays in, a `Solution` out."""

@@ -1,0 +1,1 @@
+"""The Gibbs sampler behind BMSL: draws, sweeps, chains and their diagnostics."""

@@ -1,0 +1,104 @@
+"""Run the chains of BMSL, keep what they say, and tell whether they agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.progress import Callback, report
+from kinfolk.rows.gram import Array
+from kinfolk.solvers.gibbs.chains import effective_size, split_rhat
+from kinfolk.solvers.gibbs.sweep import Moments, Prior, draw_prior, scatter, sweep
+
+KEPT_NUMBERS = 25_000_000  # coefficients of kept draws in memory; beyond it the chains are thinned
+FAINTEST = 0.01  # share of the data at the very beginning
+
+
+@dataclass(eq=False)
+class Draws:
+    """Kept draws, (chains, length, ...), and the mean of the task covariance."""
+
+    B: Array
+    log_tau: Array
+    logdet: Array
+    active: NDArray[np.bool_]
+    covariance: Array
+
+    @classmethod
+    def empty(cls, shape: tuple[int, int], T: int, d: int) -> Draws:
+        """Room for draws."""
+        active = np.zeros((*shape, d), dtype=bool)
+        return cls(np.empty((*shape, T, d)), np.empty((*shape, T)), np.empty(shape), active, np.zeros((T, T)))
+
+    @property
+    def inclusion(self) -> Array:
+        """How often each feature was switched on."""
+        return self.active.mean(axis=(0, 1))
+
+
+def sample(
+    data: Moments,
+    prior: Prior,
+    rng: np.random.Generator,
+    n_chains: int,
+    n_burn: int,
+    n_samples: int,
+    callback: Callback | None = None,
+) -> Draws:
+    """Draws from the posterior, after `n_burn` sweeps.
+
+    Over the first half of the burn-in every row counts for a growing share of a row. On 42 tasks with 17 correlated
+    features four chains then meet in one set of 3 features (log evidence 2266); with all data from the start they stay
+    apart in sets of 7 to 12 (2188 to 2233).
+    """
+    T, d = data.b.shape
+    state = draw_prior(prior, n_chains, T, d, rng)
+    state.B[:], state.active[:] = 0.0, False  # step 1 begins with what is not yet explained
+    warm = n_burn // 2
+    thin = -(-n_chains * n_samples * T * max(d, 1) // KEPT_NUMBERS)
+    draws = Draws.empty((n_chains, -(-n_samples // thin)), T, d)
+    for k in range(n_burn + n_samples):
+        sweep(state, data if k >= warm else data.tempered(FAINTEST ** (1 - k / warm)), prior, rng)
+        kept, left_over = divmod(k - n_burn, thin)
+        if kept >= 0 and left_over == 0:
+            draws.B[:, kept] = state.B
+            draws.log_tau[:, kept] = np.log(state.tau)
+            draws.logdet[:, kept] = state.logdet
+            draws.active[:, kept] = state.active
+            # The mean of the inverse Wishart of step 6: less noise than the mean of its draws.
+            freedom = prior.df + state.active.sum(axis=1) - T - 1
+            draws.covariance += (scatter(state.B, prior) / freedom[:, None, None]).mean(axis=0)
+        if (k + 1) % 100 == 0:
+            report(callback, "sample", k + 1, n_burn + n_samples)
+    draws.covariance /= draws.B.shape[1]
+    return draws
+
+
+def diagnose(draws: Draws, data: Moments) -> dict[str, Any]:
+    """Split R-hat and effective sample sizes of the coefficients and of what summarises them.
+
+    `fitted` is y_t'X_t B_t, a prediction that statistics alone can tell.
+    """
+    quantities = {
+        "coef": draws.B,
+        "coef_norm": np.linalg.norm(draws.B, axis=-1),
+        "fitted": np.einsum("...td,td->...t", draws.B, data.b),
+        "log_precision": draws.log_tau,
+        "log_det": draws.logdet[..., None],
+        "n_active": draws.active.sum(axis=-1, dtype=float)[..., None],
+    }
+    rhat, ess = {}, {}
+    for name, values in quantities.items():
+        flat = values.reshape(*values.shape[:2], -1)
+        rhat[name] = split_rhat(flat).reshape(values.shape[2:])
+        ess[name] = effective_size(flat).reshape(values.shape[2:])
+    summaries = [name for name in quantities if name != "coef"]
+    return {
+        "rhat": rhat,
+        "ess": ess,
+        "rhat_max": float(max(rhat[name].max() for name in summaries)),
+        "ess_min": float(min(ess[name].min() for name in summaries)),
+    }

@@ -1,0 +1,221 @@
+"""Gibbs sampler of the model behind BMSL, on Gram statistics, several chains at a time.
+
+For task t with centred rows X_t, y_t, its intercept integrated out under a flat prior (hence n_t - 1 below):
+
+    y_t | .  ~ N(X_t (s o w_t), I / tau_t)            tau_t ~ Gamma(noise_shape, rate noise_rate)
+    W_.j | Phi ~ N(0, Phi^-1),  j = 1..d              Phi ~ Wishart(df, (psi I)^-1)
+    s_j | pi ~ Bernoulli(pi)                          pi ~ Beta(pi_a, pi_b)
+
+The chain holds B = W o s, with the columns of W that s switches off integrated out (they meet no data): B_.j = 0 for
+those. With R_t = b_t - G_t B_t and S the set of switched-on features, one sweep draws
+
+    1. (s_j, B_.j) for each feature, s_j with B_.j integrated out.  Q = Phi + diag(tau_t G_t[jj]),
+       r_t = tau_t (R_t + G_t B_t,j)_j:   log odds = logit pi + (log|Phi| - log|Q| + r'Q^-1 r) / 2,
+       B_.j | s_j = 1 ~ N(Q^-1 r, Q^-1)
+    2. B_t,S for each task:  precision tau_t G_t[S,S] + Phi_tt I, linear term tau_t b_t,S - sum_{u != t} Phi_tu B_u,S
+    3. which feature of a random j in S and all outside S takes the place of j: with probability proportional to
+       |Q_k|^-1/2 exp(r_k'Q_k^-1 r_k / 2), the others kept; then its B
+    4. a scale g_t for every task, B_t -> g_t B_t, Phi_tu -> Phi_tu / (g_t g_u), by Metropolis steps on l = log g_t,
+       with tau_t integrated out. Prior and Jacobians leave -df l - psi Phi_tt e^-2l / 2, and the data
+       -(noise_shape + (n_t - 1) / 2) log(noise_rate + ||y_t - e^l X_t B_t||^2 / 2); the tasks' scales are independent
+    5. tau_t ~ Gamma(noise_shape + (n_t - 1) / 2, noise_rate + ||y_t - X_t B_t||^2 / 2)
+    6. Phi ~ Wishart(df + |S|, (psi I + B B')^-1)
+    7. pi ~ Beta(pi_a + |S|, pi_b + d - |S|)
+
+Steps 2, 3 and 4 are not in the paper: 1 alone moves slowly along correlated features, and the size of a task's
+coefficients holds the size of its block of Phi and is held by it (a group move after Liu and Sabatti 2000 breaks this).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.rows.gram import Array
+from kinfolk.solvers.gibbs.draws import draw_normal, wishart
+
+SCALE_STEPS = (0.5, 0.2, 0.1, 0.05, 0.2)  # widths of the proposals of step 4
+
+
+@dataclass(frozen=True)
+class Prior:
+    """The numbers of the priors above."""
+
+    noise_shape: float
+    noise_rate: float
+    df: float
+    psi: float
+    pi_a: float
+    pi_b: float
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """G (T, d, d), b (T, d), yy (T,), and n - 1 (T,); b and yy may have a leading axis, one data set per chain."""
+
+    G: Array
+    b: Array
+    yy: Array
+    freedom: Array
+
+    def tempered(self, share: float) -> Moments:
+        """As if every row counted for `share` of a row."""
+        return Moments(share * self.G, share * self.b, share * self.yy, share * self.freedom)
+
+    def correlations(self, B: Array) -> Array:
+        """R = b - G B: what the residuals still have in common with the features."""
+        return self.b - np.matmul(self.G, B[..., None])[..., 0]
+
+    def squared_errors(self, B: Array) -> Array:
+        """||y_t - X_t B_t||^2."""
+        return np.maximum(self.yy - np.sum((self.b + self.correlations(B)) * B, axis=-1), 0.0)
+
+
+@dataclass(eq=False)
+class State:
+    """C chains: B (C, T, d), active (C, d), tau (C, T), Phi (C, T, T), its log determinant and pi (C,)."""
+
+    B: Array
+    active: NDArray[np.bool_]
+    tau: Array
+    Phi: Array
+    logdet: Array
+    pi: Array
+
+
+def draw_prior(prior: Prior, chains: int, T: int, d: int, rng: np.random.Generator) -> State:
+    """Independent draws of all unknowns from the prior."""
+    pi = rng.beta(prior.pi_a, prior.pi_b, size=chains)
+    active = rng.random((chains, d)) < pi[:, None]
+    tau = rng.gamma(prior.noise_shape, size=(chains, T)) / prior.noise_rate
+    P = np.broadcast_to(prior.psi * np.eye(T), (chains, T, T))
+    Phi, logdet = wishart(P, np.full(chains, prior.df), rng)
+    factor = np.linalg.cholesky(Phi)
+    W = np.linalg.solve(np.swapaxes(factor, 1, 2), rng.normal(size=(chains, T, d)))
+    return State(W * active[:, None, :], active, tau, Phi, logdet, pi)
+
+
+def sweep(state: State, data: Moments, prior: Prior, rng: np.random.Generator) -> None:
+    """Draw every unknown once, given the others, in place."""
+    draw_features(state, data, rng)
+    draw_tasks(state, data, rng)
+    relocate(state, data, rng)
+    rescale(state, data, prior, rng)
+    draw_noise(state, data, prior, rng)
+    draw_precision(state, prior, rng)
+    draw_rate(state, prior, rng)
+
+
+def draw_features(state: State, data: Moments, rng: np.random.Generator) -> None:
+    """Step 1, feature after feature."""
+    B, tau = state.B, state.tau
+    chains, T, d = B.shape
+    R = data.correlations(B)
+    diagonal = np.diagonal(data.G, axis1=1, axis2=2)
+    pi = np.clip(state.pi, 1e-300, 1 - 1e-16)  # the logit ends at 0 and 1
+    logit = np.log(pi) - np.log1p(-pi)
+    noise = rng.normal(size=(d, chains, T))
+    coin = rng.logistic(size=(d, chains))
+    t = np.arange(T)
+    for j in range(d):
+        weight = tau * diagonal[:, j]
+        Q = state.Phi.copy()
+        Q[:, t, t] += weight
+        draw, evidence = draw_normal(Q, tau * R[:, :, j] + weight * B[:, :, j], noise[j])
+        on = logit + 0.5 * state.logdet + evidence > coin[j]
+        new = draw * on[:, None]
+        R += (B[:, :, j] - new)[:, :, None] * data.G[:, j, :]
+        B[:, :, j], state.active[:, j] = new, on
+
+
+def draw_tasks(state: State, data: Moments, rng: np.random.Generator) -> None:
+    """Step 2, task after task; switched-off features are given a unit block of their own and stay 0."""
+    B = state.B
+    chains, T, d = B.shape
+    on = state.active.astype(float)
+    both = on[:, :, None] * on[:, None, :]
+    linear = state.tau[:, :, None] * data.b
+    noise = rng.normal(size=(T, chains, d))
+    j = np.arange(d)
+    for t in range(T):
+        own = state.Phi[:, t, t]
+        pull = np.matmul(state.Phi[:, t, None, :], B)[:, 0, :] - own[:, None] * B[:, t]
+        Q = both * (state.tau[:, t, None, None] * data.G[t])
+        Q[:, j, j] += own[:, None]
+        B[:, t] = on * draw_normal(Q, on * (linear[:, t] - pull), noise[t])[0]
+
+
+def relocate(state: State, data: Moments, rng: np.random.Generator) -> None:
+    """Step 3, once per chain; a chain without switched-on features keeps still."""
+    chains, T, d = state.B.shape
+    c, t = np.arange(chains), np.arange(T)
+    some = state.active.any(axis=1)
+    leaving = np.argmax(np.where(state.active, rng.random((chains, d)), -1.0), axis=1)
+    B = state.B.copy()
+    B[c, :, leaving] = 0.0
+    allowed = ~state.active
+    allowed[c, leaving] = True
+    weight = state.tau[:, None, :] * np.diagonal(data.G, axis1=1, axis2=2).T  # (C, d, T)
+    r = state.tau[:, None, :] * np.swapaxes(data.correlations(B), 1, 2)
+    Q = np.repeat(state.Phi[:, None], d, axis=1)
+    Q[:, :, t, t] += weight
+    noise = rng.normal(size=(chains, 1, T)).repeat(d, axis=1)
+    flat = chains * d
+    draw, evidence = draw_normal(Q.reshape(flat, T, T), r.reshape(flat, T), noise.reshape(flat, T))
+    gumbel = rng.gumbel(size=(chains, d))
+    entering = np.argmax(np.where(allowed, evidence.reshape(chains, d) + gumbel, -np.inf), axis=1)
+    B[c, :, entering] = draw.reshape(chains, d, T)[c, entering]
+    active = state.active.copy()
+    active[c, leaving] = False
+    active[c, entering] = True
+    state.B[some], state.active[some] = B[some], active[some]
+
+
+def rescale(state: State, data: Moments, prior: Prior, rng: np.random.Generator) -> None:
+    """Step 4; must be followed by step 5, which draws the tau that it leaves out."""
+    fit = np.sum(state.B * data.b, axis=-1)
+    size = np.sum(state.B * (data.b - data.correlations(state.B)), axis=-1)
+    own = prior.psi * np.diagonal(state.Phi, axis1=1, axis2=2)
+    shape = prior.noise_shape + 0.5 * data.freedom
+
+    def log_density(log_g: Array) -> Array:
+        g = np.exp(log_g)
+        error = np.maximum(data.yy + g * (g * size - 2 * fit), 0.0)
+        return -prior.df * log_g - 0.5 * own / g**2 - shape * np.log(prior.noise_rate + 0.5 * error)
+
+    log_g = np.zeros_like(fit)
+    density = log_density(log_g)
+    for width in SCALE_STEPS:
+        trial = log_g + width * rng.normal(size=fit.shape)
+        trial_density = log_density(trial)
+        accept = trial_density - density > np.log(rng.random(fit.shape))
+        log_g, density = np.where(accept, trial, log_g), np.where(accept, trial_density, density)
+    g = np.exp(log_g)
+    state.B *= g[:, :, None]
+    state.Phi /= g[:, :, None] * g[:, None, :]
+    state.logdet -= 2 * log_g.sum(axis=1)
+
+
+def draw_noise(state: State, data: Moments, prior: Prior, rng: np.random.Generator) -> None:
+    """Step 5."""
+    shape = prior.noise_shape + 0.5 * data.freedom
+    rate = prior.noise_rate + 0.5 * data.squared_errors(state.B)
+    state.tau = rng.gamma(np.broadcast_to(shape, rate.shape)) / rate
+
+
+def draw_precision(state: State, prior: Prior, rng: np.random.Generator) -> None:
+    """Step 6."""
+    state.Phi, state.logdet = wishart(scatter(state.B, prior), prior.df + state.active.sum(axis=1), rng)
+
+
+def scatter(B: Array, prior: Prior) -> Array:
+    """psi I + B B', for every chain."""
+    return np.matmul(B, np.swapaxes(B, 1, 2)) + prior.psi * np.eye(B.shape[1])
+
+
+def draw_rate(state: State, prior: Prior, rng: np.random.Generator) -> None:
+    """Step 7."""
+    on = state.active.sum(axis=1)
+    state.pi = rng.beta(prior.pi_a + on, prior.pi_b + state.active.shape[1] - on)

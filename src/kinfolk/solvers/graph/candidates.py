@@ -1,0 +1,217 @@
+"""The graph step from coefficients, without the T^2 pairs: candidate edges and a certificate that no other is needed.
+
+A pair is zero in the full answer when lam_i + lam_j <= 2 gamma z_ij. So with any numbers reach_i >= lam_i / (2 gamma)
+for which all pairs with z_ij < reach_i + reach_j are among the candidates, the answer on the candidates is the answer
+over all pairs. Such pairs are found by one pass over all tasks (`pairs_within`), in little more time than a matrix
+product; when the new candidates lift a multiplier above its reach, only the tasks that this happened to are looked at
+again.
+
+Where most tasks are alike, the answer may have more edges than anybody wants to hold: then the candidates end at the
+nearest tasks, and `certified` says for which share of the tasks that was enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.graph.edges import EdgeList, squared_distances
+from kinfolk.solvers.graph.learn import learn_graph
+from kinfolk.solvers.graph.newton import newton
+from kinfolk.solvers.graph.pairs import (
+    Index,
+    Nearest,
+    nearest,
+    nearest_distance,
+    pair_distances,
+    pair_keys,
+    pairs_within,
+)
+from kinfolk.solvers.solution import Solution
+
+DENSE_TASKS = 2500  # up to here all pairs are held at once
+NEIGHBORS = 32  # candidates per task at first
+MOST_NEIGHBORS = 512
+SAMPLE = 256  # tasks from which the number of pairs within reach is foreseen
+ROOM = (0.3, 0.1, 0.03, 0.01, 0.0)  # how far beyond the multipliers to reach, in their median
+ENOUGH, TOO_MANY = 24, 100  # pairs per task: what more room may add; what says that the candidates were poor
+MOST_KEPT = 80  # pairs per task carried from one step to the next
+MOST_PAIRS = 10_000_000  # beyond, nobody reads a graph, and solving for it takes minutes
+
+
+class Candidates:
+    """What one graph step knows about pairs of tasks, for the next.
+
+    The pairs stay when the coefficients move: most neighbours are still neighbours then, and the certificate is made
+    anew. While the coefficients stay, so do the nearest neighbours, the reach and the multipliers. There are never many
+    more than `most_pairs`.
+    """
+
+    def __init__(self, most_pairs: int = MOST_PAIRS) -> None:
+        self.most_pairs = most_pairs
+        self.W = np.empty((0, 0))
+        self.near: Nearest | None = None
+        self.keys: Index = np.empty(0, np.intp)
+        self.reach = np.empty(0)
+        self.k = 0
+        self.dual: tuple[float, Array] | None = None
+
+    def move_to(self, W: Array) -> None:
+        """Take notice of the coefficients."""
+        if not np.array_equal(W, self.W):
+            if len(W) != len(self.W):
+                self.keys = np.empty(0, np.intp)
+            self.W, self.near, self.dual, self.reach, self.k = W.copy(), None, None, np.zeros(len(W)), 0
+
+    def nearest(self, W: Array, k: int) -> Nearest:
+        """The k nearest of every task; at least as many as the graph step will want are looked for."""
+        self.move_to(W)
+        if self.near is None or self.near.index.shape[1] < min(k, len(W) - 1):
+            self.near = nearest(W, max(k, NEIGHBORS))
+        return Nearest(self.near.distance[:, :k], self.near.index[:, :k])
+
+    def search(self, W: Array, k: int) -> None:
+        """Add the pairs of the k nearest."""
+        index, self.k = self.nearest(W, k).index, k
+        self.add(pair_keys(np.repeat(np.arange(len(W)), index.shape[1]), index.ravel(), len(W)))
+
+    def add(self, keys: Index) -> Index:
+        """Add pairs; those that were not there."""
+        new = np.setdiff1d(keys, self.keys, assume_unique=True)
+        self.keys = np.union1d(self.keys, new)
+        return new
+
+    def widen(self, W: Array, need: Array, short: Index) -> bool:
+        """Look for the pairs that the multipliers need at the tasks that fall short; whether the next solve may differ.
+
+        Multipliers are too large on poor candidates. So where they ask for very many pairs, more of the nearest come
+        first; where they still ask for too many then, nothing is added.
+        """
+        T = len(W)
+        reach, pairs = _foresee(W, need, short, self.reach)
+        most_neighbors = min(MOST_NEIGHBORS, max(NEIGHBORS, self.most_pairs // T), T - 1)
+        if pairs > min(TOO_MANY * T, self.most_pairs) and self.k < most_neighbors:
+            self.search(W, min(4 * self.k, most_neighbors) if self.near is not None else NEIGHBORS)
+            return True
+        if pairs > self.most_pairs:
+            return False
+        self.reach = reach
+        new = self.add(pairs_within(W, reach, None if len(short) > T // 2 else short))
+        i, j = new // T, new % T
+        return bool((need[i] + need[j] > pair_distances(W, i, j) * (1 + 1e-14)).any())
+
+    def certified(self, need: Array) -> float:
+        """Share of tasks at which no pair outside the candidates wants an edge, for sure."""
+        if (need <= self.reach).all():
+            return 1.0
+        radius = self.reach + self.reach.min()  # all pairs of a task that are nearer are candidates
+        if self.near is not None and self.k:
+            radius = np.maximum(radius, self.near.distance[:, min(self.k, self.near.distance.shape[1]) - 1])
+        return float((need + need.max() <= radius).mean())
+
+    def forget_far_pairs(self, z: Array, edges: EdgeList, need: Array) -> None:
+        """Keep memory bounded over many rounds: the edges stay, the nearest pairs, and all within reach."""
+        if len(edges) > MOST_KEPT * edges.size:
+            ratio = z / edges.at_ends(np.maximum(self.reach, need))
+            limit = np.partition(ratio, MOST_KEPT * edges.size // 2)[MOST_KEPT * edges.size // 2]
+            far = edges.select(ratio > max(1.0, float(limit)))
+            self.keys = np.setdiff1d(self.keys, pair_keys(far.i, far.j, edges.size), assume_unique=True)
+
+    def least_distance(self, W: Array) -> Array:
+        """Squared distance of every task to its nearest."""
+        self.move_to(W)
+        if self.near is not None or not len(self.keys):
+            return self.nearest(W, 1).distance[:, 0]
+        return nearest_distance(W, self.keys)
+
+
+def graph_of_weights(
+    W: Array,
+    *,
+    alpha: float,
+    beta: float,
+    gamma: float,
+    method: str = "auto",
+    start: Array | None = None,
+    candidates: Candidates | None = None,
+) -> Solution:
+    """The graph step at the coefficients W: all pairs for few tasks, certified candidates for many.
+
+    `candidates` carries what was learned about pairs from one call to the next.
+    """
+    if len(W) <= DENSE_TASKS or method == "primal_dual":
+        return learn_graph(squared_distances(W), alpha=alpha, beta=beta, gamma=gamma, method=method, start=start)
+    return by_candidates(W, alpha=alpha, beta=beta, gamma=gamma, start=start, candidates=candidates)
+
+
+def by_candidates(
+    W: Array,
+    *,
+    alpha: float,
+    beta: float,
+    gamma: float,
+    start: Array | None = None,
+    candidates: Candidates | None = None,
+    k: int = NEIGHBORS,
+    rounds: int = 12,
+) -> Solution:
+    """Solve on candidates, add the pairs within reach, repeat until no pair outside wants in.
+
+    The `certified` share of the result is 1 unless the rounds ran out or too many pairs were wanted: see
+    `Candidates.certified`; and 0 if the last solve did not converge.
+    """
+    T, unit = len(W), float(np.sqrt(2 * alpha) * np.sqrt(beta))
+    known = candidates or Candidates()
+    known.move_to(W)
+    if not len(known.keys):
+        known.search(W, k)
+    spread = float(((W - W.mean(axis=0)) ** 2).sum(axis=1).max())
+    theta = max(gamma / unit, 1e-9 / max(spread, TINY))  # gamma = 0 wants every pair
+    if known.dual is not None and np.isclose(known.dual[0], theta, rtol=1e-9, atol=0):
+        start = known.dual[1] * unit
+    n_iter = 0
+    for _ in range(rounds):
+        edges = EdgeList(known.keys // T, known.keys % T, T)
+        z = pair_distances(W, edges.i, edges.j)
+        solution = newton(edges, z, alpha=alpha, beta=beta, gamma=gamma, start=start)
+        assert solution.dual is not None
+        n_iter, start, lam = n_iter + solution.n_iter, solution.dual, solution.dual / unit
+        need = lam / (2 * theta)
+        share = known.certified(need)
+        if share == 1:
+            break
+        if not known.widen(W, need, np.flatnonzero(need > known.reach)):
+            share = known.certified(need)
+            break
+    known.dual = theta, lam
+    known.forget_far_pairs(z, edges, need)
+    method = f"{solution.method} (candidates)"
+    value = edges.adjacency(solution.value)
+    certified = share if solution.converged else 0.0
+    return replace(solution, value=value, n_iter=n_iter, method=method, certified=certified)
+
+
+def _with_room(need: Array, short: Index, reach: Array, room: float) -> Array:
+    """Reach as far as needed and some room more; a far task gets no more room than a typical one."""
+    reach = reach.copy()
+    reach[short] = need[short] + room * np.minimum(need[short], np.median(need))
+    return reach
+
+
+def _foresee(W: Array, need: Array, short: Index, reach: Array) -> tuple[Array, float]:
+    """The reach to take, with as much room beyond the multipliers as adds few pairs, and the pairs to expect.
+
+    The pairs are counted for some tasks only.
+    """
+    some = short[:: max(1, len(short) // SAMPLE)]
+    V = W - np.median(W, axis=0)
+    norm = np.einsum("td,td->t", V, V)
+    z = norm[some, None] + norm - 2 * V[some] @ V.T
+    for room in ROOM:
+        wide = _with_room(need, short, reach, room)
+        pairs = (np.count_nonzero(z < wide[some, None] + wide) / len(some) - 1) * len(short)  # but for themselves
+        if pairs <= ENOUGH * len(W):
+            break
+    return wide, pairs

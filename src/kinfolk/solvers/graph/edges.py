@@ -1,0 +1,107 @@
+"""Edge lists, and the operator that takes edge weights to node degrees.
+
+For three nodes with edges (0,1), (0,2), (1,2) of weights a = (1, 2, 3) the degrees S a are (3, 4, 5):
+every edge counts at both of its ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kinfolk.memory import check_memory
+from kinfolk.rows.gram import Array
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeList:
+    """Undirected edges between `size` nodes: edge e joins `i[e]` and `j[e]`, with i < j."""
+
+    i: NDArray[np.intp]
+    j: NDArray[np.intp]
+    size: int
+
+    @classmethod
+    def complete(cls, size: int) -> EdgeList:
+        """All pairs, in the order of the upper triangle.
+
+        >>> edges = EdgeList.complete(3)
+        >>> edges.i, edges.j
+        (array([0, 0, 1]), array([1, 2, 2]))
+        """
+        i, j = np.triu_indices(size, k=1)
+        return cls(i, j, size)
+
+    def __len__(self) -> int:
+        return len(self.i)
+
+    def select(self, which: NDArray[np.bool_]) -> EdgeList:
+        """The edges where `which` is true."""
+        return EdgeList(self.i[which], self.j[which], self.size)
+
+    def degrees(self, a: Array) -> Array:
+        """S a: the sum of edge weights at every node.
+
+        >>> EdgeList.complete(3).degrees(np.array([1.0, 2.0, 3.0]))
+        array([3., 4., 5.])
+        """
+        return np.asarray(np.bincount(self.i, a, self.size) + np.bincount(self.j, a, self.size), dtype=np.float64)
+
+    def at_ends(self, v: Array) -> Array:
+        """S'v: for every edge the sum of v at its two ends.
+
+        >>> EdgeList.complete(3).at_ends(np.array([1.0, 10.0, 100.0]))
+        array([ 11., 101., 110.])
+        """
+        return v[self.i] + v[self.j]
+
+    def adjacency(self, a: Array) -> sparse.csr_array:
+        """Symmetric CSR matrix with exact zeros left out.
+
+        >>> EdgeList.complete(3).adjacency(np.array([1.0, 0.0, 3.0])).toarray()
+        array([[0., 1., 0.],
+               [1., 0., 3.],
+               [0., 3., 0.]])
+        """
+        keep = a > 0
+        i, j, a = self.i[keep], self.j[keep], a[keep]
+        rows, columns = np.concatenate([i, j]), np.concatenate([j, i])
+        A = sparse.coo_array((np.concatenate([a, a]), (rows, columns)), shape=(self.size, self.size))
+        return sparse.csr_array(A)
+
+
+def laplacian(A: sparse.csr_array) -> sparse.csr_array:
+    """L = D - A.
+
+    >>> laplacian(sparse.csr_array([[0.0, 2.0], [2.0, 0.0]])).toarray()
+    array([[ 2., -2.],
+           [-2.,  2.]])
+    """
+    degree = np.asarray(A.sum(axis=1)).ravel()
+    return sparse.csr_array(sparse.diags_array(degree) - A)
+
+
+def squared_distances(W: Array) -> Array:
+    """Z_ij = ||w_i - w_j||^2, symmetric, zero on the diagonal, never negative.
+
+    >>> squared_distances(np.array([[0.0, 0.0], [3.0, 4.0]]))
+    array([[ 0., 25.],
+           [25.,  0.]])
+    """
+    check_memory(32.0 * len(W) ** 2, f"the distances between {len(W)} tasks", "Fit groups of tasks apart.")
+    centred = W - W.mean(axis=0)
+    norm = np.einsum("td,td->t", centred, centred)
+    Z = norm[:, None] + norm[None, :] - 2 * centred @ centred.T
+    # The product form loses digits for near pairs: those are recomputed from differences.
+    near = np.argwhere(np.triu(1e-6 * (norm[:, None] + norm[None, :]) >= Z, k=1))
+    if len(near):
+        i, j = near.T
+        exact = np.empty(len(i))
+        for block in np.array_split(np.arange(len(i)), 1 + len(i) * W.shape[1] // 10**7):
+            exact[block] = ((W[i[block]] - W[j[block]]) ** 2).sum(axis=1)
+        Z[i, j] = Z[j, i] = exact
+    np.fill_diagonal(Z, 0.0)
+    return np.maximum(Z, 0.0)

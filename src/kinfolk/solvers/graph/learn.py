@@ -1,0 +1,145 @@
+"""The graph step for a full matrix of distances: min over A of gamma <A, Z> - alpha 1'log(A1) + beta ||A||_F^2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from kinfolk.rows.gram import Array
+from kinfolk.solvers.graph.edges import EdgeList
+from kinfolk.solvers.graph.newton import HARD, newton
+from kinfolk.solvers.graph.primal_dual import primal_dual
+from kinfolk.solvers.solution import Solution
+
+CANDIDATES = 32  # nearest neighbours of every task that are looked at to guess its multiplier
+METHODS = ("auto", "newton", "primal_dual")
+
+
+def learn_graph(
+    Z: ArrayLike,
+    *,
+    alpha: float,
+    beta: float,
+    gamma: float = 1.0,
+    method: str = "auto",
+    start: Array | None = None,
+    tol: float | None = None,
+) -> Solution:
+    """Learn a sparse weighted graph from squared distances between tasks.
+
+    Solves, over symmetric A >= 0 with zero diagonal,
+
+        min  gamma <A, Z> - alpha 1'log(A 1) + beta ||A||_F^2.
+
+    Parameters
+    ----------
+    Z : array of shape (T, T), symmetric, non-negative, zero on the diagonal
+    alpha, beta : positive; theta = gamma / sqrt(2 alpha beta) alone sets how sparse the graph is
+    gamma : non-negative weight of the distances
+    method : "newton" (exact; what "auto" takes) or "primal_dual" (the paper's Algorithm 2)
+    start : multipliers of an earlier solution (its `dual`)
+    tol : duality gap per task ("newton", default 1e-12) or relative change ("primal_dual", default 1e-8)
+
+    Returns
+    -------
+    Solution
+        `value` is the adjacency, a symmetric CSR matrix with exact zeros; `dual` the multipliers alpha / degree.
+
+    Examples
+    --------
+    Two near tasks and a far one: with theta large every task keeps only its nearest.
+
+    >>> Z = np.array([[0.0, 1.0, 9.0], [1.0, 0.0, 4.0], [9.0, 4.0, 0.0]])
+    >>> learn_graph(Z, alpha=1.0, beta=0.1).value.toarray().round(3)
+    array([[0.   , 0.797, 0.   ],
+           [0.797, 0.   , 0.143],
+           [0.   , 0.143, 0.   ]])
+    """
+    Z = check_distances(Z)
+    if min(alpha, beta) <= 0 or gamma < 0 or not np.isfinite([alpha, beta, gamma]).all():
+        raise ValueError(f"need alpha > 0, beta > 0, gamma >= 0; got {alpha=}, {beta=}, {gamma=}")
+    if method not in METHODS:
+        raise ValueError(f"unknown graph method {method!r}: choose one of {', '.join(METHODS)}")
+    T = len(Z)
+    if T == 1:
+        return Solution(sparse.csr_array((1, 1)), 0, 0.0, True, "nothing to connect", np.zeros(1))
+
+    def step(edges: EdgeList, start: Array | None) -> Solution:
+        solve = primal_dual if method == "primal_dual" else newton
+        stop = tol if tol is not None else 1e-8 if method == "primal_dual" else 1e-12
+        return solve(edges, Z[edges.i, edges.j], alpha=alpha, beta=beta, gamma=gamma, start=start, tol=stop)
+
+    if T <= 4 * CANDIDATES or method == "primal_dual":
+        edges = EdgeList.complete(T)
+        solution = step(edges, start)
+    else:
+        edges, solution = _by_candidates(Z, 2 * gamma, np.sqrt(2 * alpha) * np.sqrt(beta), step, start)
+    return replace(solution, value=edges.adjacency(solution.value))
+
+
+def _by_candidates(
+    Z: Array,
+    price: float,
+    unit: float,
+    step: Callable[[EdgeList, Array | None], Solution],
+    start: Array | None,
+) -> tuple[EdgeList, Solution]:
+    """Solve on likely pairs, add every pair that wants in, repeat until none does.
+
+    A pair is zero in the full answer when lam_i + lam_j <= 2 gamma z_ij. All pairs are checked, so the result is
+    the exact dense answer at the cost of its candidates.
+    """
+    T, n_iter = len(Z), 0
+    chosen = _likely_pairs((price / unit) * Z)
+    while True:
+        i, j = np.nonzero(chosen)
+        edges = EdgeList(i, j, T)
+        solution = step(edges, start)
+        n_iter += solution.n_iter
+        start = solution.dual
+        assert start is not None
+        wants_in = start[:, None] + start[None, :] > price * Z * (1 + 1e-14)
+        missing = np.triu(wants_in & ~chosen, k=1)
+        if not missing.any():
+            return edges, replace(solution, n_iter=n_iter)
+        chosen |= missing
+
+
+def _likely_pairs(c: Array) -> NDArray[np.bool_]:
+    """Upper-triangular mask of the pairs to try first, from the scaled distances c = 2 theta Z.
+
+    Alone with neighbours like itself, a task would have the multiplier lam with sum_j [lam - c_j / 2]_+ = 1 / lam: over
+    its k nearest that is a quadratic equation, and the least root over k is the answer. Pairs with lam_i + lam_j near
+    or above c_ij are likely. The few tasks with nobody near may link to anyone.
+    """
+    away = c.copy()
+    np.fill_diagonal(away, np.inf)
+    half = np.sort(np.partition(away, CANDIDATES, axis=1)[:, :CANDIDATES], axis=1) / 2
+    k = np.arange(1, CANDIDATES + 1)
+    total = np.cumsum(half, axis=1)
+    lam = ((total + np.sqrt(total**2 + 4 * k)) / (2 * k)).min(axis=1)
+    mask = 1.3 * (lam[:, None] + lam[None, :]) > c
+    mask |= away <= 2 * half[:, -1:]
+    lonely = np.flatnonzero(2 * half[:, 0] > HARD)
+    if len(lonely) <= len(c) // 20:
+        mask[lonely] = True
+    return np.triu(mask | mask.T, k=1)
+
+
+def check_distances(Z: ArrayLike) -> Array:
+    """Z as a float array, or an error that says what is wrong with it."""
+    Z = np.asarray(Z, dtype=np.float64)
+    if Z.ndim != 2 or Z.shape[0] != Z.shape[1] or Z.size == 0:
+        raise ValueError(f"Z must be a square matrix of squared distances, got shape {Z.shape}")
+    if not np.isfinite(Z).all():
+        raise ValueError("Z has NaN or infinite entries")
+    if (Z < 0).any():
+        raise ValueError(f"Z must not be negative: its least entry is {Z.min():.3g}")
+    scale = Z.max()
+    if np.abs(Z - Z.T).max() > 1e-8 * scale or np.abs(np.diagonal(Z)).max() > 1e-8 * scale:
+        raise ValueError("Z must be symmetric with a zero diagonal")
+    return Z

@@ -1,0 +1,170 @@
+"""Graph step by Newton's method on the dual: T unknowns instead of T(T-1)/2.
+
+    min over a >= 0      2 gamma z'a + 2 beta ||a||^2 - alpha sum_i log (S a)_i
+
+Scaled so that alpha = 1 and beta = 1/2 (docs/maths.md, "Two numbers, not three"), with c = 2 theta z, it has the dual
+
+    max over lam > 0       sum_i log lam_i - (1/4) sum_e [lam_i + lam_j - c_e]_+^2  + T
+
+with a_e = [lam_i + lam_j - c_e]_+ / 2 and degree_i = 1 / lam_i. The Hessian is diag(1/lam^2) plus half the signless
+Laplacian of the active edges: positive definite, and as sparse as the answer. At any lam the gap of a(lam) is
+
+    sum_i (u_i - 1 - log u_i),   u_i = lam_i degree_i,
+
+a sum of terms that are each >= 0, so it can be trusted down to rounding.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg, sparse
+
+from kinfolk.rows.gram import Array
+from kinfolk.solvers.graph.edges import EdgeList
+from kinfolk.solvers.graph.interior import interior_point
+from kinfolk.solvers.krylov import conjugate_gradients
+from kinfolk.solvers.solution import Solution
+
+DENSE_HESSIAN = 400  # below this many tasks a dense Cholesky beats conjugate gradients
+DENSE_INTERIOR = 4000  # the interior-point steps factorise a dense T x T matrix
+HARD = 10.0  # least c of a task above which kinks, met one by one, would cost the dual Newton dozens of steps
+FAR = 10.0  # largest multiplier over the median from which Newton's systems are solved more exactly
+PATIENCE = 12  # dual Newton steps before the interior point takes over
+POLISH = 1e-6  # the last step is quadratic: one more than needed brings the multipliers to rounding
+
+
+def newton(
+    edges: EdgeList,
+    z: Array,
+    *,
+    alpha: float,
+    beta: float,
+    gamma: float = 1.0,
+    start: Array | None = None,
+    tol: float = 1e-12,
+    max_iter: int = 60,
+) -> Solution:
+    """Edge weights that minimise the graph step over the given edges.
+
+    Parameters
+    ----------
+    edges : the edges that may be used: all pairs, or candidates
+    z : squared distances, one per edge
+    start : multipliers of an earlier, similar problem
+    tol : duality gap relative to the number of tasks
+
+    Returns
+    -------
+    Solution
+        `value` is the edge vector a, `dual` the multipliers alpha / degree, `residual` the relative duality gap.
+    """
+    unit = np.sqrt(2 * alpha) * np.sqrt(beta)  # the product of small letters would vanish
+    c = (2 * gamma / unit) * z
+    nearest = _nearest(edges, c)
+    dense = edges.size <= DENSE_INTERIOR
+    hard = dense and nearest.max() > HARD
+    lam = _start(nearest) if start is None else start / unit
+    point, n_iter = _climb(edges, c, lam, POLISH * tol, 0 if hard else PATIENCE if dense else max_iter)
+    a, gap, method = point.a, point.gap, "newton"
+    if gap > tol and dense:
+        inner = interior_point(edges, c, _alone(edges, c, nearest), tol=tol, max_iter=max_iter)
+        assert inner.dual is not None
+        point, steps = _climb(edges, c, inner.dual, POLISH * tol, 2)
+        n_iter, method = n_iter + inner.n_iter + steps, "newton (interior point)"
+        # Rounding keeps a(lam) from the gap when one task is very far away: then the interior point has the better a.
+        a, gap = (point.a, point.gap) if point.gap <= inner.residual else (inner.value, inner.residual)
+    return Solution(np.sqrt(alpha / (2 * beta)) * a, n_iter, gap, gap <= tol, method, point.lam * unit)
+
+
+def _nearest(edges: EdgeList, c: Array) -> Array:
+    """The least c at every node."""
+    nearest = np.full(edges.size, np.inf)
+    np.minimum.at(nearest, edges.i, c)
+    np.minimum.at(nearest, edges.j, c)
+    return nearest
+
+
+def _start(nearest: Array) -> Array:
+    """Multipliers if every task had its nearest neighbour alone: the positive root of lam (lam - nearest) = 1.
+
+    That is too high for most, on purpose: Newton then meets every kink from its active side.
+    """
+    return (nearest + np.sqrt(nearest**2 + 4)) / 2
+
+
+def _alone(edges: EdgeList, c: Array, nearest: Array) -> Array:
+    """Multipliers if every task had neighbours like itself: the root of sum_j [lam - c_j / 2]_+ = 1 / lam."""
+    lam = _start(nearest / 2)
+    for _ in range(10):
+        at_i, at_j = (np.maximum(lam[end] - c / 2, 0.0) for end in (edges.i, edges.j))
+        total = np.bincount(edges.i, at_i, edges.size) + np.bincount(edges.j, at_j, edges.size)
+        count = np.bincount(edges.i, at_i > 0, edges.size) + np.bincount(edges.j, at_j > 0, edges.size)
+        lam = np.maximum(lam - (total - 1 / lam) / (count + 1 / lam**2), lam / 2)
+    return lam
+
+
+class _Point:
+    """A dual point lam and what follows from it: edge weights, degrees, gradient, duality gap per task."""
+
+    def __init__(self, edges: EdgeList, c: Array, lam: Array) -> None:
+        self.lam = lam
+        self.a = np.maximum(edges.at_ends(lam) - c, 0.0) / 2
+        self.degree = edges.degrees(self.a)
+        self.gradient = 1 / lam - self.degree
+
+    @property
+    def gap(self) -> float:
+        u = self.lam * self.degree
+        return float((u - 1 - np.log(u)).mean()) if (u > 0).all() else np.inf
+
+
+def _climb(edges: EdgeList, c: Array, lam: Array, tol: float, max_iter: int) -> tuple[_Point, int]:
+    """Damped Newton ascent until the gap is met or rounding stops it."""
+    point = _Point(edges, c, lam)
+    for k in range(max_iter):
+        if point.gap <= tol:
+            return point, k
+        following = _line_search(edges, c, point, _newton_step(edges, point))
+        if following is None:
+            return point, k + 1
+        point = following
+    return point, max_iter
+
+
+def _newton_step(edges: EdgeList, point: _Point) -> Array:
+    """Solve (diag(1/lam^2) + (D_active + A_active)/2) step = g, in units of lam."""
+    lam, g = point.lam, point.gradient
+    active = edges.select(point.a > 0)
+    count = active.degrees(np.ones(len(active)))
+    diagonal = 1 / lam**2 + count / 2
+    scale = 1 / np.sqrt(diagonal)  # Jacobi scaling: ones on the diagonal
+    off = 0.5 * scale[active.i] * scale[active.j]
+    if edges.size <= DENSE_HESSIAN:
+        H = np.eye(edges.size)
+        H[active.i, active.j] = H[active.j, active.i] = off
+        H[np.diag_indices(edges.size)] += 1e-15
+        return scale * linalg.cho_solve(linalg.cho_factor(H, lower=True), scale * g)
+    H = active.adjacency(off) + sparse.eye_array(edges.size, format="csr")
+    # A far task has a large multiplier and a gradient that is tiny beside the others': it must not drown in them.
+    far = max(1.0, float(lam.max() / np.median(lam)) / FAR)
+    forcing = max(1e-13, min(1e-2, max(1e-9, point.gap)) / far**2)
+    inner = conjugate_gradients(H.__matmul__, scale * g, np.copy, tol=forcing, max_iter=3000)
+    return scale * inner.value
+
+
+def _line_search(edges: EdgeList, c: Array, point: _Point, step: Array) -> _Point | None:
+    """The first step 1, 1/2, 1/4, ... that stays inside lam > 0 and does not overshoot the maximum by half.
+
+    The dual is concave, so the slope along the step tells ascent from overshoot without comparing function
+    values, which near the end agree to rounding.
+    """
+    slope = point.gradient @ step
+    towards_zero = step < 0
+    room = np.min(-point.lam[towards_zero] / step[towards_zero], initial=np.inf)
+    t = min(1.0, 0.99 * room)
+    for _ in range(40):
+        following = _Point(edges, c, point.lam + t * step)
+        if following.gradient @ step >= -0.5 * slope:
+            return following
+        t /= 2
+    return None

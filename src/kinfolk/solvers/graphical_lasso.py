@@ -1,0 +1,197 @@
+"""Sparse inverse covariance: the graphical lasso to a duality gap.
+
+    min over Om > 0   -log|Om| + tr(S Om) + penalty sum_{i != j} |Om_ij|      (+ penalty sum_i Om_ii, if asked)
+
+Two methods that need each other. ADMM by eigenvalues comes near from anywhere, but is slow at the end. Newton steps in
+the orthant of the current signs are quadratic once these are right, and may stand still before. Measured on T = 42,
+d = 19 to a gap of 1e-8: 50 iterations of ADMM alone, or 12 Newton steps; 4 from the answer to a similar problem.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import linalg
+
+from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.krylov import conjugate_gradients
+from kinfolk.solvers.solution import Solution
+
+CHECK_EVERY = 5  # iterations between two looks at the gap and the balance of the residuals
+RELAXATION = 1.6
+NEWTON_STEPS = 20
+NEAR = 1e-4  # gap below which Newton steps take over
+
+
+def graphical_lasso(
+    S: ArrayLike,
+    penalty: float,
+    *,
+    penalise_diagonal: bool,
+    start: Array | None = None,
+    tol: float = 1e-8,
+    max_iter: int = 5000,
+) -> Solution:
+    """Precision matrix with exact zeros, for a covariance S of any rank.
+
+    All work is done in units where S has a unit diagonal, so that variables of very different variance converge alike.
+
+    Parameters
+    ----------
+    S : symmetric positive semidefinite matrix (T, T)
+    penalise_diagonal : whether the diagonal is penalised too; if not, every variance in S must be positive
+    start : the answer to a similar problem
+    tol : bound on the duality gap, per variable
+
+    Returns
+    -------
+    Solution whose `value` is Om and whose `residual` is the gap per variable.
+
+    Examples
+    --------
+    A covariance below the penalty leaves two variables independent; one above it is reduced by the penalty.
+
+    >>> graphical_lasso([[1.0, 0.3], [0.3, 1.0]], 0.4, penalise_diagonal=False).value.round(6)
+    array([[1., 0.],
+           [0., 1.]])
+    >>> np.linalg.inv(graphical_lasso([[1.0, 0.7], [0.7, 1.0]], 0.4, penalise_diagonal=False).value).round(4)
+    array([[1. , 0.3],
+           [0.3, 1. ]])
+    """
+    S = np.array(S, dtype=np.float64)
+    if penalise_diagonal:
+        S[np.diag_indices_from(S)] += penalty  # Om_ii > 0, so that this is the same
+    variance = np.diagonal(S)
+    if not (variance > 0).all():
+        raise ValueError(
+            f"variable {int(np.argmin(variance))} has no variance, and without a penalty on the diagonal its precision "
+            "is unbounded. Use penalise_diagonal=True with a positive penalty."
+        )
+    root = np.sqrt(variance)
+    unit = np.outer(root, root)
+    R = penalty / unit
+    np.fill_diagonal(R, 0.0)
+    C = S / unit
+    starts = [np.eye(len(C))] if start is None else [start * unit, np.eye(len(C))]
+    found = _solve(C, R, _first_definite(starts, C, R), tol=tol, max_iter=max_iter)
+    return Solution(found.value / unit, found.n_iter, found.residual, found.residual <= tol, found.method)
+
+
+def _solve(C: Array, R: Array, start: Array, *, tol: float, max_iter: int) -> Solution:
+    """Newton from the start; if that is not enough, ADMM until near, Newton again, and ADMM for the rest."""
+    best = _newton(C, R, start, tol=tol)
+    n_iter = best.n_iter
+    for goal in (max(tol, NEAR), tol):
+        if best.residual <= goal or n_iter >= max_iter:
+            continue
+        rough = _admm(C, R, best.value, tol=goal, max_iter=max_iter - n_iter)
+        end = _newton(C, R, rough.value, tol=tol)
+        n_iter += rough.n_iter + end.n_iter
+        if end.residual <= best.residual:
+            best = end
+    return Solution(best.value, n_iter, best.residual, best.residual <= tol, "ADMM and Newton")
+
+
+def _newton(C: Array, R: Array, Z: Array, *, tol: float) -> Solution:
+    """Newton steps within the orthant of the signs of Z (Olsen et al. 2012); the objective falls with every step."""
+    value, gap = objective(Z, C, R), np.inf
+    for k in range(NEWTON_STEPS + 1):
+        Sigma = _inverse(Z)
+        gap = _gap(value, Sigma, C, R)
+        if gap <= tol or k == NEWTON_STEPS:
+            break
+        direction, sign, slope = _newton_direction(Z, Sigma, C, R)
+        for step in 0.5 ** np.arange(30):
+            trial = Z + step * direction
+            trial = np.where(np.sign(trial) == sign, trial, 0.0)
+            trial_value = objective(trial, C, R)
+            if trial_value <= value + 1e-4 * np.vdot(slope, trial - Z):
+                break
+        if trial_value >= value:
+            break
+        Z, value = trial, trial_value
+    return Solution(Z, k, gap, gap <= tol, "Newton")
+
+
+def _newton_direction(Z: Array, Sigma: Array, C: Array, R: Array) -> tuple[Array, Array, Array]:
+    """Solve Sigma D Sigma = -slope on the entries that are not zero or want to leave zero."""
+    gradient = C - Sigma
+    sign = np.where(Z != 0, np.sign(Z), -np.sign(gradient) * (np.abs(gradient) > R))
+    np.fill_diagonal(sign, 1.0)
+    free = sign != 0
+    slope = np.where(free, gradient + R * sign, 0.0)
+    solution = conjugate_gradients(
+        lambda V: np.where(free, Sigma @ V @ Sigma, 0.0),
+        -slope,
+        lambda r: np.where(free, Z @ r @ Z, 0.0),  # the exact inverse if all entries were free
+        tol=min(0.1, float(np.linalg.norm(slope))),
+        max_iter=100,
+    )
+    return (solution.value + solution.value.T) / 2, sign, slope
+
+
+def _admm(C: Array, R: Array, Z: Array, *, tol: float, max_iter: int) -> Solution:
+    """Om split into X (log det) and Z (absolute sum), with multipliers Y (Boyd et al. 2011, 6.5)."""
+    Sigma = _inverse(Z)
+    Y = np.clip(Sigma - C, -R, R)
+    first, X, rho, gap, k = Z, Z, 1.0, np.inf, 0
+    while gap > tol and k < max_iter:
+        w, Q = linalg.eigh(rho * Z - Y - C, driver="evd", check_finite=False)
+        X = (Q * ((w + np.sqrt(w * w + 4 * rho)) / (2 * rho))) @ Q.T
+        V = RELAXATION * X + (1 - RELAXATION) * Z + Y / rho
+        Z, Z_old = np.sign(V) * np.maximum(np.abs(V) - R / rho, 0.0), Z
+        Y = rho * (V - Z)
+        k += 1
+        if k % CHECK_EVERY == 0:
+            gap = gap_per_variable(Z, C, R)
+            rho *= _balance(_relative(X - Z, Z), _relative(rho * (Z - Z_old), Y))
+    return Solution(_first_definite([Z, X, first], C, R), k, gap, gap <= tol, "ADMM")
+
+
+def _first_definite(matrices: list[Array], C: Array, R: Array) -> Array:
+    """Rounding may cost a matrix its least eigenvalues."""
+    return next(M for M in matrices if np.isfinite(objective(M, C, R)))
+
+
+def _relative(change: Array, to: Array) -> float:
+    return float(np.linalg.norm(change)) / max(float(np.linalg.norm(to)), TINY)
+
+
+def _balance(primal: float, dual: float) -> float:
+    """Factor for rho: both residuals, each relative to its own variable, should shrink together."""
+    return 2.0 if primal > 3 * dual else 0.5 if dual > 3 * primal else 1.0
+
+
+def objective(Om: Array, S: Array, R: Array) -> float:
+    """-log|Om| + tr(S Om) + sum R_ij |Om_ij|; infinite if Om is not positive definite.
+
+    >>> objective(np.eye(2), np.eye(2), np.ones((2, 2)))
+    4.0
+    """
+    try:
+        factor = linalg.cholesky(Om, lower=True, check_finite=False)
+    except linalg.LinAlgError:
+        return np.inf
+    return float(np.vdot(S, Om) + np.vdot(R, np.abs(Om)) - 2 * np.log(np.diagonal(factor)).sum())
+
+
+def gap_per_variable(Om: Array, S: Array, R: Array) -> float:
+    """Primal minus dual value, over the number of variables; infinite if Om or the dual point is not definite.
+
+    The dual is max log|S + U| + T over |U_ij| <= R_ij; the point used is Om^-1 - S, clipped to these bounds.
+
+    >>> gap_per_variable(np.eye(2), np.eye(2), np.zeros((2, 2)))
+    0.0
+    """
+    value = objective(Om, S, R)
+    return np.inf if np.isinf(value) else _gap(value, _inverse(Om), S, R)
+
+
+def _inverse(Om: Array) -> Array:
+    """The inverse of a definite matrix."""
+    return linalg.cho_solve((linalg.cholesky(Om, lower=True), True), np.eye(len(Om)))
+
+
+def _gap(value: float, Sigma: Array, S: Array, R: Array) -> float:
+    dual_point = S + np.clip(Sigma - S, -R, R)
+    return max((value - len(S) + objective(dual_point, np.zeros_like(S), np.zeros_like(S))) / len(S), 0.0)

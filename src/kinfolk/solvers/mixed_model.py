@@ -1,0 +1,254 @@
+"""The likelihood of the linear mixed model on compressed tasks, and its maximum.
+
+With G_t = R_t'R_t and z_t from R_t'z_t = b_t, task t is p rows (R_t, z_t) and a remainder. With the relative covariance
+P = Sigma / sigma2 and V_t = I + R_t P R_t', the deviance (minus twice the log-likelihood) is
+
+    D = sum_t log|V_t| + N log(2 pi sigma2) + (remainder + sum_t e_t'V_t^-1 e_t) / sigma2,     e_t = z_t - R_t mu,
+
+where mu and sigma2 have closed forms, so that P is the only unknown. The gradient of D in P is
+
+    K = sum_t (R_t'V_t^-1 R_t - g_t g_t' / sigma2),    g_t = R_t'V_t^-1 e_t,
+
+an EM step is P <- P - P K P / T, and the predicted random effects are u_t = P g_t. With H_t = R_t'V_t^-1 R_t and h the
+diagonal of sum_t H_t, the expected second derivative of D in the variances diag(P), with sigma2 at its best, is
+
+    M = sum_t H_t * H_t - h h' / N     (* elementwise).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from scipy.optimize import OptimizeResult, minimize, nnls
+
+from kinfolk.rows.gram import Array, is_shared
+from kinfolk.solvers.equations import NormalEquations
+
+LEAST_NOISE = 1e-10  # of sigma2 over the variance of y: exact fits would have an unbounded likelihood
+TOO_FAR = 1e12  # deviance above that of the start
+NEGLIGIBLE = 1e-8  # variances below this, in units of what one task's data can tell, are zero
+EM_STEPS = 30  # before L-BFGS; fewer leave it a poor scaling
+BLOCK = 1024  # tasks whitened at a time: temporaries stay in the cache
+MANY = 1000  # tasks from which variances are found by scoring: with few it may end at a lower of several maxima
+HALVINGS = 12  # of a scoring step before an EM step is taken in its place
+
+
+@dataclass(frozen=True, eq=False)
+class Compressed:
+    """Tasks as p rows each: R (T, p, p), or (1, p, p) if all have the same inputs; z (T, p); and what is left of y'y.
+
+    `basis` (p, r) spans the directions of mu that the inputs of any task can tell.
+    """
+
+    R: Array
+    z: Array
+    remainder: float
+    N: float
+    least_noise: float
+    basis: Array
+
+    @property
+    def copies(self) -> float:
+        """How many tasks each matrix of R stands for."""
+        return len(self.z) / len(self.R)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The model at one factor L of the relative covariance P = L L'."""
+
+    factor: Array
+    mean: Array
+    sigma2: float
+    deviance: float
+    K: Array
+    M: Array
+    g: Array
+
+    @property
+    def P(self) -> Array:
+        """The relative covariance."""
+        return self.factor @ self.factor.T
+
+
+def scale_free_units(G: Array, *, diagonal: bool) -> Array:
+    """A matrix (d, p) from unknowns without units to coefficients, in which a variance of 1 weighs as much as the data.
+
+    Diagonal: the mean over tasks of every ||x_j||^2 becomes 1. Full: the mean of G_t becomes the identity, and
+    directions that no task has seen drop out; without that, L-BFGS crawls on correlated features.
+    """
+    mean = G.mean(axis=0)
+    norm = np.sqrt(np.diagonal(mean))
+    norm = np.where(norm > 0, norm, 1.0)
+    if diagonal:
+        return np.diag(1 / norm)
+    value, vector = np.linalg.eigh(mean / norm / norm[:, None])
+    value = value if value[-1] > 0 else np.ones_like(value)  # features that never vary
+    kept = value > 1e-11 * value[-1]
+    return (vector[:, kept] / np.sqrt(value[kept])) / norm[:, None]
+
+
+def compress(equations: NormalEquations, units: Array, N: float) -> Compressed:
+    """Tasks of N rows in all, in the unknowns v of coefficients = units v."""
+    G = equations.G[:1] if is_shared(equations.G) else equations.G
+    G, b = units.T @ G @ units, equations.b @ units
+    value, vector = np.linalg.eigh(G)
+    value = np.where(value > 1e-13 * value.max(axis=1, keepdims=True, initial=0.0), value, 0.0)
+    root = np.sqrt(value)
+    z = np.matmul(b[:, None, :], vector)[:, 0]
+    z = np.divide(z, root, out=np.zeros_like(z), where=root > 0)
+    total = float(equations.yy.sum())
+    pooled, direction = np.linalg.eigh(G.mean(axis=0))
+    basis = direction[:, pooled > 1e-11 * pooled.max(initial=0.0)]
+    least = max(LEAST_NOISE * total / N, float(np.finfo(float).tiny))
+    R = root[:, :, None] * vector.transpose(0, 2, 1)
+    return Compressed(R, z, max(total - float((z**2).sum()), 0.0), N, least, basis)
+
+
+def evaluate(data: Compressed, factor: Array) -> State:
+    """The deviance with mu and sigma2 at their best for P, and its gradient K in P."""
+    S, z, A, squares, logdet = _whitened(data, factor)
+    Sz, U = (z[:, None, :] @ S)[:, 0].sum(axis=0), data.basis
+    mean = U @ np.linalg.solve(U.T @ A @ U, U.T @ Sz)
+    e = z - S @ mean
+    error = data.remainder + float((e**2).sum())
+    sigma2 = max(error / data.N, data.least_noise)
+    deviance = logdet + data.N * np.log(2 * np.pi * sigma2) + error / sigma2
+    g = (e[:, None, :] @ S)[:, 0]
+    M = squares - np.outer(np.diagonal(A), np.diagonal(A)) / data.N
+    return State(factor, mean, sigma2, deviance, A - g.T @ g / sigma2, M, g)
+
+
+def _whitened(data: Compressed, factor: Array) -> tuple[Array, Array, Array, Array, float]:
+    """S_t = C_t^-1 R_t and C_t^-1 z_t with V_t = C_t C_t'; the sums of H_t, of its squares, and of log |V_t|."""
+    S, whiten = np.empty_like(data.R), np.empty_like(data.R)
+    p = data.R.shape[1]
+    A, squares, logdet = np.zeros((p, p)), np.zeros((p, p)), 0.0
+    for start in range(0, len(data.R), BLOCK):
+        part = slice(start, start + BLOCK)
+        B = data.R[part] @ factor
+        C = np.linalg.cholesky(np.eye(p) + B @ B.transpose(0, 2, 1))
+        whiten[part] = np.linalg.inv(C)
+        S[part] = whiten[part] @ data.R[part]
+        H = S[part].transpose(0, 2, 1) @ S[part]
+        A += H.sum(axis=0)
+        squares += np.square(H, out=H).sum(axis=0)
+        logdet += 2 * float(np.log(np.diagonal(C, axis1=1, axis2=2)).sum())
+    z = (whiten @ data.z[:, :, None])[:, :, 0]
+    return S, z, data.copies * A, data.copies * squares, data.copies * logdet
+
+
+def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int) -> tuple[State, Array, float]:
+    """The best P, the log-likelihood after every step, and the residual at the end.
+
+    EM alone crawls where a variance tends to zero; L-BFGS works on the factor L, for which zero is no wall. Diagonal,
+    with many tasks: Fisher scoring on the variances, which takes a tenth of the steps.
+    """
+    T = len(data.z)
+    start = data.basis @ data.basis.T
+    if diagonal:
+        start = np.diag((np.diagonal(start) > 1e-8).astype(float))
+    state = evaluate(data, start if T > 1 else 0 * start)  # one task cannot differ from itself
+    history = [state.deviance]
+    while residual(state, T, diagonal) > tol and len(history) <= max_iter:
+        steps = len(history)
+        if diagonal and len(data.R) >= MANY:
+            state = _scoring_step(data, state, history)
+        elif steps <= EM_STEPS:
+            state = evaluate(data, em_factor(state, T, diagonal))
+            history.append(state.deviance)
+        else:
+            state = _quasi_newton(data, state, diagonal, tol, history, max_iter + 1 - steps)
+        if len(history) == steps:
+            break
+    if diagonal:
+        state = _without_negligible(data, state)
+    return state, -np.array([*history[:-1], min(history[-1], state.deviance)]) / 2, residual(state, T, diagonal)
+
+
+def em_factor(state: State, T: int, diagonal: bool) -> Array:
+    """A factor of P - P K P / T."""
+    P = state.P
+    if diagonal:
+        p = np.diagonal(P)
+        return np.diag(np.sqrt(np.maximum(p - p**2 * np.diagonal(state.K) / T, 0.0)))
+    value, vector = np.linalg.eigh(P - P @ state.K @ P / T)
+    return (vector * np.sqrt(np.maximum(value, 0.0))) @ vector.T
+
+
+def residual(state: State, T: int, diagonal: bool) -> float:
+    """How far the conditions of a maximum are from holding, per task: K L = 0, and K >= 0 (no variance wants to grow).
+
+    For one task P = 0 is the answer, not a search.
+    """
+    if T == 1:
+        return 0.0
+    slope = state.K @ state.factor
+    if diagonal:
+        return float(max(np.abs(np.diagonal(slope)).max(), -np.diagonal(state.K).min(), 0.0)) / T
+    return float(max(np.abs(slope).max(), -np.linalg.eigvalsh(state.K)[0], 0.0)) / T
+
+
+def _scoring_step(data: Compressed, state: State, history: list[float]) -> State:
+    """The variances at the minimum of the quadratic model, or as far towards it as the deviance falls; else EM's."""
+    p, towards = np.diagonal(state.P), _best_variances(state)
+    steps = [2.0**-k for k in range(HALVINGS)]
+    factors = (np.sqrt(np.maximum(p + t * (towards - p), 0.0)) for t in steps)
+    for factor in chain(map(np.diag, factors), [em_factor(state, len(data.z), diagonal=True)]):
+        following = evaluate(data, factor)
+        if following.deviance < state.deviance:
+            history.append(following.deviance)
+            return following
+    return state
+
+
+def _best_variances(state: State) -> Array:
+    """argmin of k'(x - p) + (x - p)'M(x - p) / 2 over x >= 0, with k the diagonal of K and p that of P."""
+    p, k = np.diagonal(state.P), np.diagonal(state.K)
+    unit = np.sqrt(np.diagonal(state.M))
+    unit = np.where(unit > 0, unit, 1.0)
+    value, vector = np.linalg.eigh(state.M / unit / unit[:, None])
+    root = np.sqrt(np.maximum(value, 1e-12))
+    aim = vector.T @ (unit * p) * root - (vector.T @ (k / unit)) / root
+    return nnls(root[:, None] * vector.T, aim)[0] / unit
+
+
+def _quasi_newton(
+    data: Compressed, start: State, diagonal: bool, tol: float, history: list[float], max_iter: int
+) -> State:
+    """L-BFGS on the deviance per task over Y (or its diagonal), where L = F Y with F = (I + P)^(1/2) at the start.
+
+    dD/dL = 2 K L; its curvature is like T / (1 + P), which F evens out: random intercepts often vary a hundred times
+    more than slopes.
+    """
+    T, p = data.z.shape
+    value, vector = np.linalg.eigh(start.P)
+    F = (vector * np.sqrt(1 + np.maximum(value, 0.0))) @ vector.T
+
+    def state_at(x: Array) -> State:
+        return evaluate(data, F @ (np.diag(x) if diagonal else x.reshape(p, p)))
+
+    def function(x: Array) -> tuple[float, Array]:
+        try:
+            state = state_at(x)
+        except np.linalg.LinAlgError:  # a step so long that it overflows: the search comes back
+            return (abs(start.deviance) + TOO_FAR) / T, np.zeros_like(x)
+        slope = 2 * F @ (state.K @ state.factor) / T
+        return state.deviance / T, np.diagonal(slope).copy() if diagonal else slope.ravel()
+
+    def keep(intermediate_result: OptimizeResult) -> None:
+        history.append(T * float(intermediate_result.fun))
+
+    Y = np.linalg.solve(F, start.factor)
+    x = np.diagonal(Y).copy() if diagonal else Y.ravel()
+    options = {"maxiter": max_iter, "maxfun": 3 * max_iter, "gtol": tol, "ftol": 1e-15, "maxcor": 20}
+    return state_at(minimize(function, x, jac=True, method="L-BFGS-B", callback=keep, options=options).x)
+
+
+def _without_negligible(data: Compressed, state: State) -> State:
+    """The variances that the likelihood drives to zero, at zero."""
+    sd = np.abs(np.diagonal(state.factor))
+    tiny = (sd**2 < NEGLIGIBLE) & (np.diagonal(state.K) > 0)
+    return evaluate(data, np.diag(np.where(tiny, 0.0, sd)))

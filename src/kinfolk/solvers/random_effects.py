@@ -1,0 +1,154 @@
+"""The linear mixed model of many tasks, by maximum likelihood on Gram statistics alone.
+
+    y_t = X_t (mu + u_t) + c_t + e,    u_t ~ N(0, Sigma),  e ~ N(0, sigma2 I),  Sigma diagonal or full.
+
+It needs no cross-validation, and says which coefficients differ between tasks and which they have in common.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.solvers.equations import NormalEquations, normal_equations
+from kinfolk.solvers.mixed_model import State, compress, maximise, scale_free_units
+
+COVARIANCES = ("diagonal", "full")
+RANDOM_INTERCEPTS = {"random": "coupled", "free": "free"}  # to the normal equations that serve them
+
+
+@dataclass(frozen=True, eq=False)
+class RandomEffects:
+    """The fitted mixed model.
+
+    Attributes
+    ----------
+    mean : array of shape (d,), the fixed effects mu
+    intercept_mean : intercept of the population, at x = 0
+    covariance : array of shape (d, d), Sigma of the slopes
+    intercept_sd : standard deviation of c_t at the average input of all rows; NaN for free intercepts
+    sigma2 : variance of the noise
+    coef, intercept : arrays of shape (T, d) and (T,), the predicted coefficients (BLUPs) of every task
+    scale : array of shape (d,), standard deviation of each feature about its mean (within tasks for free intercepts)
+    history : log-likelihood after every step; it never falls
+    relative_covariance : array of shape (p, p), of all unknowns over sigma2; a random intercept is the last
+    residual : largest gradient of the log-likelihood per task, in parameters without units
+    converged : whether `residual` is within the tolerance, or the fit exact (sigma2 at its least)
+    """
+
+    mean: Array
+    intercept_mean: float
+    covariance: Array
+    intercept_sd: float
+    sigma2: float
+    coef: Array
+    intercept: Array
+    scale: Array
+    relative_covariance: Array
+    history: Array
+    converged: bool
+    residual: float
+
+    @property
+    def relevance(self) -> Array:
+        """Standard deviation between tasks of every coefficient: 0 for those that all tasks have in common."""
+        return np.sqrt(np.diagonal(self.covariance))
+
+    def inverse_root(self, floor: float = 1e-2) -> Array:
+        """A matrix M (d, d) with M'M = Sigma^-1: in distances ||M (w_i - w_j)|| all directions vary alike.
+
+        Standard deviations below `floor` times the largest, both in units of y per standard deviation of x, are raised
+        to that. M is diagonal if Sigma is; without any variation between tasks it only scales the features.
+        """
+        vector, sd = self._directions(floor)
+        return (vector / sd) @ vector.T * self.scale
+
+    def root(self, floor: float = 1e-2) -> Array:
+        """The inverse of `inverse_root`, exact also where features differ by many orders of magnitude."""
+        vector, sd = self._directions(floor)
+        return (vector * sd) @ vector.T / self.scale[:, None]
+
+    def _directions(self, floor: float) -> tuple[Array, Array]:
+        """Eigenvectors of Sigma without units, and their standard deviations, raised to the floor."""
+        value, vector = np.linalg.eigh(self.covariance * self.scale * self.scale[:, None])
+        sd = np.sqrt(np.maximum(value, 0.0))
+        return vector, np.maximum(sd, floor * sd.max()) if sd.max() > 0 else np.ones_like(sd)
+
+
+def fit_random_effects(
+    gram: GramStats,
+    *,
+    covariance: str = "diagonal",
+    intercept: str = "random",
+    tol: float = 1e-5,
+    max_iter: int = 1000,
+) -> RandomEffects:
+    """Maximum-likelihood fit of the mixed model: EM steps, then quasi-Newton steps on the same gradient.
+
+    Parameters
+    ----------
+    covariance : "diagonal" or "full"
+    intercept : "random", c_t ~ N(c0, s^2) at the average input of all rows, one more coefficient in Sigma; or "free",
+        one fixed effect per task, and the likelihood that of the rows about their task's mean
+    tol : largest gradient of the log-likelihood per task, in parameters without units
+    max_iter : steps at most
+
+    Examples
+    --------
+    Without noise and without difference between the slopes, the slope is common and its variance zero.
+
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [0.0], [1.0], [3.0]]), np.array([1.0, 3.0, 5.0, 4.0, 6.0, 10.0])
+    >>> model = fit_random_effects(GramStats.from_rows(X, y, [0, 0, 0, 1, 1, 1]), intercept="free")
+    >>> model.mean.round(6), model.relevance.round(3), model.intercept.round(6)
+    (array([2.]), array([0.]), array([1., 4.]))
+    """
+    _check_choices(covariance, intercept)
+    equations = normal_equations(gram, RANDOM_INTERCEPTS[intercept])
+    N = float(np.maximum(gram.n - (intercept == "free"), 0.0).sum())
+    if N <= 0:
+        raise ValueError(
+            "no degrees of freedom: every task has at most 1 row (or that sum of weights), and a free intercept takes "
+            'it. Use intercept="random", or scale sample_weight so that a typical weight is 1'
+        )
+    diagonal = covariance == "diagonal"
+    units = scale_free_units(equations.G, diagonal=diagonal)
+    data = compress(equations, units, N)
+    state, history, residual = maximise(data, diagonal=diagonal, tol=tol, max_iter=max_iter)
+    converged = residual <= tol or state.sigma2 <= data.least_noise
+    return _in_units(gram, equations, units, state, history, residual, converged)
+
+
+def _in_units(
+    gram: GramStats,
+    equations: NormalEquations,
+    units: Array,
+    state: State,
+    history: Array,
+    residual: float,
+    converged: bool,
+) -> RandomEffects:
+    d = gram.n_features
+    W, c = equations.coefficients((state.mean + state.g @ state.P) @ units.T)
+    mean = units @ state.mean
+    relative = units @ state.P @ units.T
+    covariance = state.sigma2 * relative
+    level, sd = float(c.mean()), np.nan
+    if equations.has_ones:
+        level = float(mean[-1] + equations.y0[0] - equations.x0[0] @ mean[:d])
+        sd = float(np.sqrt(covariance[-1, -1]))
+    scale = np.sqrt(np.diagonal(equations.G, axis1=1, axis2=2).sum(axis=0)[:d] / gram.n.sum())
+    scale = np.where(scale > 0, scale, 1.0)
+    return RandomEffects(
+        mean[:d], level, covariance[:d, :d], sd, state.sigma2, W, c, scale, relative, history, converged, residual
+    )
+
+
+def _check_choices(covariance: str, intercept: str) -> None:
+    for name, value, allowed in (
+        ("covariance", covariance, COVARIANCES),
+        ("intercept", intercept, tuple(RANDOM_INTERCEPTS)),
+    ):
+        if value not in allowed:
+            raise ValueError(f"{name}={value!r}: choose one of {', '.join(map(repr, allowed))}")

@@ -1,0 +1,136 @@
+"""Ridge regressions of all tasks for many penalties from one eigendecomposition, and the choice among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinfolk.rows.folds import Folds, cv_error, fill_unseen, squared_errors
+from kinfolk.rows.gram import TINY, Array, GramStats, is_shared
+
+START = tuple(10.0 ** np.arange(-4, 2.5, 0.5))  # times the mean of tr(G_t) / d
+WIDEST = 1e10  # how far from 1 the search may go
+GAIN = 1e-4  # relative gain at the edge of the grid that is worth going on for
+
+Model = Callable[[float], tuple[Array, Array]]  # penalty -> coefficients (T, d) and intercepts (T,)
+ROUNDING = 1e-28  # squares of values that differ in no digit but the last
+RESOLUTION = 1e-7  # of held-out errors, relative to the target: squares come from differences of statistics
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """G_t = Q_t diag(value_t) Q_t' and b_t in that basis; one G for all tasks if they share their inputs."""
+
+    value: Array
+    vector: Array
+    b: Array
+    floor: Array
+
+    @classmethod
+    def of(cls, G: Array, b: Array) -> Spectrum:
+        """Decompose a stack of Gram matrices once; eigenvalues up to `floor` (T, 1) cannot be told from 0."""
+        value, vector = np.linalg.eigh(G[:1] if is_shared(G) else G)
+        floor = 1e-13 * value.max(axis=1, keepdims=True, initial=0.0)
+        seen = value > floor
+        # What b has in a direction that no row looks into is rounding: a small penalty would make coefficients of it.
+        return cls(np.where(seen, value, 0.0), vector, np.where(seen, (b[:, None, :] @ vector)[:, 0], 0.0), floor)
+
+    def shrunk(self, penalty: float) -> Array:
+        """1 / (value + penalty); 0 where both are, so that no penalty means the least-norm solution."""
+        total = self.value + penalty
+        return np.divide(1.0, total, out=np.zeros_like(total), where=total > TINY)
+
+    def inverse(self, penalty: float) -> Array:
+        """(G_t + penalty)^-1, or the pseudo-inverse: one matrix if the tasks share their inputs."""
+        return (self.vector * self.shrunk(penalty)[:, None, :]) @ self.vector.transpose(0, 2, 1)
+
+    def ridge(self, penalty: float) -> Array:
+        """argmin over w_t of w'G_t w - 2 b_t'w + penalty ||w||^2, for every task."""
+        return self.rotated_back(self.shrunk(penalty) * self.b)
+
+    def rotated_back(self, V: Array) -> Array:
+        """Rows in the basis of the Q_t as coefficients."""
+        return (self.vector @ V[:, :, None])[:, :, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The penalties tried, ascending, the cross-validated error of each, and the best."""
+
+    best: float
+    penalties: Array
+    errors: Array
+
+
+def own_intercepts(gram: GramStats, W: Array) -> Array:
+    """Every task's line goes through its mean."""
+    return gram.y_mean - np.einsum("td,td->t", gram.x_mean, W)
+
+
+def typical_eigenvalue(gram: GramStats) -> float:
+    """The mean of tr(G_t) / d: penalties are multiples of it, so that a grid fits data of any scale.
+
+    Where features vary between tasks only (one row each), the same of the means; 1 where nothing varies.
+    """
+    own = float(np.trace(gram.G, axis1=1, axis2=2).mean()) / gram.n_features
+    apart = gram.n @ np.square(gram.x_mean - gram.n @ gram.x_mean / gram.n.sum())
+    between = float(apart.mean()) / gram.n_tasks
+    level = float((gram.n @ np.square(gram.x_mean)).mean()) / gram.n_tasks
+    return next((size for size in (own, between) if size > max(ROUNDING * level, TINY)), 1.0)
+
+
+def choose_penalty(prepare: Callable[[GramStats], Model], folds: Folds, scoring: str) -> Choice:
+    """The penalty of least held-out error; `prepare` does once per fold what all penalties have in common."""
+    models = [(_for_all_tasks(prepare, folds.training(f)), part) for f, part in enumerate(folds.held_out)]
+
+    def error(multiple: float) -> float:
+        errors = np.stack([squared_errors(part, *model(multiple * unit)) for model, part in models])
+        return max(float(cv_error(errors.sum(axis=0), folds.total, scoring)), least)
+
+    least = RESOLUTION * float(cv_error(folds.total.yy, folds.total, scoring))
+    unit = typical_eigenvalue(folds.total)
+    return _scaled(search(error), unit)
+
+
+def search(error: Callable[[float], float]) -> Choice:
+    """Least error on a grid of multiples that grows where the least is at its edge.
+
+    Examples
+    --------
+    >>> search(lambda m: abs(np.log10(m) - 4)).best
+    10000.0
+    """
+    found = {m: error(m) for m in START}
+    for ratio in (10**0.5, 10**-0.5):
+        while True:
+            multiples = sorted(found, reverse=ratio < 1)
+            edge, inner = multiples[-1], multiples[-2]
+            best = min(found.values())
+            if found[edge] > best or found[inner] - best <= GAIN * best or not 1 / WIDEST < edge < WIDEST:
+                break
+            beyond = float(f"{edge * ratio:.6g}")
+            found[beyond] = error(beyond)
+    penalties = np.array(sorted(found))
+    errors = np.array([found[m] for m in penalties])
+    # Of equals the largest: where nothing is gained, the simpler model.
+    return Choice(float(penalties[len(errors) - 1 - np.argmin(errors[::-1])]), penalties, errors)
+
+
+def _scaled(choice: Choice, unit: float) -> Choice:
+    return Choice(choice.best * unit, choice.penalties * unit, choice.errors)
+
+
+def _for_all_tasks(prepare: Callable[[GramStats], Model], training: GramStats) -> Model:
+    """A model of the tasks with training rows, extended by their mean to those whose rows are all held out."""
+    seen = training.n > 0
+    if seen.all():
+        return prepare(training)
+    partial = prepare(training.select(seen))
+
+    def model(penalty: float) -> tuple[Array, Array]:
+        W, c = partial(penalty)
+        return fill_unseen(W, c, seen, W.mean(axis=0), float(c.mean()))
+
+    return model

@@ -1,0 +1,203 @@
+"""The two steps of MSSL, its objective and its certificates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from kinfolk.progress import Callback, report
+from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.solvers.graphical_lasso import gap_per_variable, graphical_lasso
+from kinfolk.solvers.krylov import conjugate_gradients
+from kinfolk.solvers.proximal import Composite, minimise, soft_threshold
+from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.weights import DIRECT_UNKNOWNS, SHARED_TASKS, WeightSystem
+from kinfolk.solvers.weights.direct import solve_direct
+from kinfolk.solvers.weights.shared import can_share, solve_shared
+
+WEIGHTS_TOL = 1e-9  # relative residual of the weight step, where it is iterative
+
+INNER = 0.1  # the precision step is solved to this share of the gap that the round before left
+ROUNDING = 1e-13  # of the objective: the gap still falls when its changes are no longer seen
+PRECISION_ITERATIONS = 300  # per round: an unfinished precision step goes on in the next
+
+
+@dataclass(frozen=True, eq=False)
+class StructuredProblem:
+    """min over W, Om > 0 of
+
+        sum_t (1/n_t) ||X_t w_t - y_t||^2 + lasso ||W||_1
+            + strength d/2 (tr(S Om) - log|Om| + sparsity ||Om||_1),      S = W W' / d.
+
+    Attributes
+    ----------
+    H, B, constant : 2 G_t / n_t, 2 b_t / n_t and the sum of yy_t / n_t: the first term is constant - <B, W> + <W, HW>/2
+    labels : names of the tasks, for messages
+    penalise_diagonal : whether ||Om||_1 counts the diagonal
+    """
+
+    H: Array
+    B: Array
+    constant: float
+    labels: NDArray[Any]
+    strength: float
+    sparsity: float
+    lasso: float
+    penalise_diagonal: bool
+
+    @classmethod
+    def of(cls, gram: GramStats, unit: float, **parameters: Any) -> StructuredProblem:
+        """The problem of these statistics, with targets measured in `unit`."""
+        H = 2 * gram.G / gram.n[:, None, None]
+        B = 2 * gram.b / gram.n[:, None] / unit
+        return cls(H, B, float((gram.yy / gram.n).sum()) / unit**2, gram.labels, **parameters)
+
+    def start(self, shrink: float = 0.01) -> Array:
+        """Ridge fits of every task alone, moderately shrunk."""
+        d = self.B.shape[1]
+        typical = max(float(np.trace(self.H, axis1=1, axis2=2).mean()) / d, TINY)
+        return np.linalg.solve(self.H + shrink * typical * np.eye(d), self.B[:, :, None])[:, :, 0]
+
+    def objective(self, W: Array, Om: Array) -> float:
+        """F at (W, Om)."""
+        loss = self.constant + float(np.vdot(W, np.matmul(self.H, W[:, :, None])[:, :, 0] / 2 - self.B))
+        return loss + self.lasso * float(np.abs(W).sum()) + self._prior(W, Om)
+
+    def _prior(self, W: Array, Om: Array) -> float:
+        absolute = np.abs(Om).sum() - (0.0 if self.penalise_diagonal else np.trace(np.abs(Om)))
+        log_det = 2 * np.log(np.diagonal(linalg.cholesky(Om, lower=True))).sum()
+        return self.strength / 2 * float(np.vdot(W, Om @ W) + W.shape[1] * (self.sparsity * absolute - log_det))
+
+    def precision_step(self, W: Array, before: Array | None, *, tol: float) -> Array:
+        """The best Om for W: a graphical lasso, to a gap of `tol`. An answer no better than `before` is not taken."""
+        S = W @ W.T / W.shape[1]
+        self._check_variances(np.diagonal(S))
+        Om = graphical_lasso(
+            S,
+            self.sparsity,
+            penalise_diagonal=self.penalise_diagonal,
+            start=before,
+            tol=tol,
+            max_iter=PRECISION_ITERATIONS,
+        ).value
+        if before is not None and self._prior(W, Om) > self._prior(W, before):
+            return before
+        return Om
+
+    def weight_step(self, W: Array, Om: Array) -> Solution:
+        """The best W for Om, from the present W."""
+        system = self._system(Om)
+        if self.lasso > 0:
+            return self._lasso_step(system, W, Om)
+        T, d = W.shape
+        if can_share(system) and T <= SHARED_TASKS:
+            return solve_shared(system)
+        if T * d <= DIRECT_UNKNOWNS:
+            return solve_direct(system)
+        least = ROUNDING * np.trace(self.H, axis1=1, axis2=2) / d  # for few rows and an Om tiny beside H
+        blocks = np.linalg.inv(self.H + (self.strength * np.diagonal(Om) + least)[:, None, None] * np.eye(d))
+        return conjugate_gradients(
+            system.apply,
+            self.B,
+            lambda r: np.matmul(blocks, r[:, :, None])[:, :, 0],
+            start=W,
+            tol=WEIGHTS_TOL,
+            max_iter=5000,
+        )
+
+    def _system(self, Om: Array) -> WeightSystem:
+        d = self.B.shape[1]
+        return WeightSystem(self.H, self.B, sparse.csr_array(self.strength * Om), np.ones(d), np.zeros(d))
+
+    def _lasso_step(self, system: WeightSystem, W: Array, Om: Array) -> Solution:
+        curvature = self._curvature(Om)
+        problem = Composite(
+            apply=system.apply,
+            B=self.B,
+            constant=self.constant,
+            curvature=curvature,
+            prox=lambda V: soft_threshold(V, self.lasso / curvature),
+            penalty=lambda V: self.lasso * float(np.abs(V).sum()),
+            certificate=lambda V, gradient, value: self._stationarity(V, gradient, curvature),
+        )
+        found = minimise(problem, W, tol=WEIGHTS_TOL, max_iter=20_000)
+        return Solution(found.value, found.n_iter, found.residual, found.converged, "accelerated gradients")
+
+    @cached_property
+    def _own_curvature(self) -> Array:
+        return np.linalg.eigvalsh(self.H)[:, -1:]
+
+    def _curvature(self, Om: Array) -> Array:
+        """Bound on the Hessian in W, one number per task (T, 1)."""
+        coupled = float(linalg.eigvalsh(Om, subset_by_index=[len(Om) - 1, len(Om) - 1])[0])
+        return (self._own_curvature + self.strength * coupled) * (1 + 1e-12)
+
+    def _stationarity(self, W: Array, gradient: Array, curvature: Array) -> float:
+        """Length of a proximal gradient step from W, in units of the gradient, relative to B."""
+        step = gradient
+        if self.lasso > 0:
+            step = curvature * (W - soft_threshold(W - gradient / curvature, self.lasso / curvature))
+        return float(np.linalg.norm(step)) / max(float(np.linalg.norm(self.B)), TINY)
+
+    def weights_residual(self, W: Array, Om: Array) -> float:
+        """How far W is from stationary for Om; without a lasso, the relative residual of the linear system."""
+        gradient = self._system(Om).apply(W) - self.B
+        return self._stationarity(W, gradient, self._curvature(Om))
+
+    def precision_gap(self, W: Array, Om: Array) -> float:
+        """Duality gap of Om as the best precision for W, per task."""
+        T, d = W.shape
+        S = W @ W.T / d + self.penalise_diagonal * self.sparsity * np.eye(T)
+        return gap_per_variable(Om, S, self.sparsity * (1 - np.eye(T)))
+
+    def _check_variances(self, variance: Array) -> None:
+        if self.penalise_diagonal or variance.min() > 1e-12 * variance.max():
+            return
+        name = self.labels[[np.argmin(variance)]].tolist()[0]
+        raise ValueError(
+            f"the coefficients of task {name!r} have shrunk to zero, and with penalise_diagonal=False its precision is "
+            "then unbounded. Use penalise_diagonal=True or a smaller strength."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Alternated:
+    """The last coefficients and precision, the objective after every round, and the gap of the precision."""
+
+    W: Array
+    Om: Array
+    history: Array
+    n_iter: int
+    gap: float
+
+
+def alternate(problem: StructuredProblem, *, tol: float, max_iter: int, callback: Callback | None = None) -> Alternated:
+    """Om and W in turn, each exactly, from a point `ahead` of the last W along its last move.
+
+    A round that climbs is undone and the next one starts from W itself, where no round can climb. Measured on the
+    Parkinson data: 36 to 113 rounds to a gap of 1e-6, more than 200 for very weak penalties.
+    """
+    W = ahead = problem.start()
+    Om = problem.precision_step(W, None, tol=INNER)
+    history, t, gap, k = [problem.objective(W, Om)], 1.0, np.inf, 0
+    while gap > tol and k < max_iter:
+        Om_new = problem.precision_step(ahead, Om, tol=INNER * max(tol, min(gap, 0.01)))
+        W_new = problem.weight_step(ahead, Om_new).value
+        value = problem.objective(W_new, Om_new)
+        k += 1
+        if value > history[-1] + ROUNDING * abs(value):
+            if ahead is W:  # a step that cannot climb: nothing more can be gained
+                break
+            ahead, t = W, 1.0
+            continue
+        t, t_old = (1 + np.sqrt(1 + 4 * t * t)) / 2, t
+        ahead = W_new + (t_old - 1) / t * (W_new - W) if t_old > 1 else W_new
+        W, Om, gap = W_new, Om_new, problem.precision_gap(W_new, Om_new)
+        history.append(min(value, history[-1]))
+        report(callback, "fit", k, max_iter, value)
+    return Alternated(W, Om, np.array(history), k, gap)

@@ -1,0 +1,174 @@
+"""Combinatorial multigrid (Koutis, Miller, Tolliver 2011): coarser graphs from heavy edges alone.
+
+For M = diag(excess) + Laplacian(A) every node points to its heaviest neighbour. The pointers make a forest, whose
+trees, cut where they grow tall, are the nodes of the coarser graph; interpolation is constant on each of them. No
+parameter describes the geometry, so weights may differ by orders of magnitude.
+
+Small connected components are solved exactly, together; the rest share the levels, and clusters never join components.
+Differs from the paper: trees are cut at every third generation, all at once, where it walks over them node by node; and
+the excess is carried from level to level beside A, not as part of a diagonal, so that a small one is not rounded away.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from kinfolk.rows.gram import Array
+from kinfolk.solvers.graph.edges import laplacian
+from kinfolk.solvers.weights.multigrid import Level, Multigrid
+
+Index = NDArray[np.intp]
+
+SMALL = 700  # nodes that a direct solve takes
+LOOSE = 1 / 8  # a node with less of its weight than this inside its cluster stays alone
+SLOW = 0.7  # if that leaves more than this share of the nodes, everyone joins a cluster
+MOST_LEVELS = 40
+
+
+def combinatorial_multigrid(A: sparse.csr_array, excess: ArrayLike) -> Multigrid:
+    """Build the levels for M = diag(excess) + Laplacian(A).
+
+    Parameters
+    ----------
+    A : symmetric, non-negative weights (T, T); the diagonal is ignored
+    excess : non-negative, shape (T,), positive somewhere in every connected component
+
+    Returns
+    -------
+    Multigrid
+        `solve(r)` is a symmetric positive definite approximation of the inverse of M, exact for small components.
+
+    Examples
+    --------
+    Two nodes, one edge: small enough to be exact.
+
+    >>> A = sparse.csr_array([[0.0, 1.0], [1.0, 0.0]])
+    >>> combinatorial_multigrid(A, [1.0, 1.0]).solve(np.array([[3.0], [0.0]])).ravel()
+    array([2., 1.])
+    """
+    A, slack = _checked(A, excess)
+    component = _components(A, slack)
+    levels: list[Level] = []
+    size = np.bincount(component)
+    alone = size[component] <= SMALL  # nodes whose component needs no coarser level
+    while len(levels) < MOST_LEVELS and np.count_nonzero(~alone) > SMALL:
+        cluster = _clusters(A, slack, alone)
+        P = _interpolation(cluster)
+        levels.append(Level.of(_matrix(A, slack), P, 1))
+        A, slack = _without_diagonal(sparse.csr_array(P.T @ A @ P)), P.T @ slack
+        alone = np.bincount(cluster, alone) > 0
+    return Multigrid(_with_repeats(levels, A), _matrix(A, slack))
+
+
+def _checked(A: sparse.csr_array, excess: ArrayLike) -> tuple[sparse.csr_array, Array]:
+    A, excess = sparse.csr_array(A, dtype=np.float64), np.asarray(excess, dtype=np.float64)
+    if A.shape[0] != A.shape[1] or excess.shape != (A.shape[0],):
+        raise ValueError(f"need a square A and one excess per node, got shapes {A.shape} and {excess.shape}")
+    if not np.isfinite(A.data).all() or not np.isfinite(excess).all():
+        raise ValueError("A or the excess has NaN or infinite entries")
+    if (A.data < 0).any() or (excess < 0).any():
+        least = min(A.data.min(initial=0.0), excess.min(initial=0.0))
+        raise ValueError(f"weights and excess must not be negative: the least is {least:.3g}")
+    if A.nnz and abs(A - A.T).max() > 1e-12 * A.data.max():
+        raise ValueError("A must be symmetric")
+    return _without_diagonal(A), excess
+
+
+def _components(A: sparse.csr_array, excess: Array) -> Index:
+    """Component of every node, all of them with an excess, or an error."""
+    count, component = connected_components(A, directed=False)
+    singular = np.flatnonzero(np.bincount(component, excess, count) == 0)
+    if len(singular):
+        node = int(np.flatnonzero(component == singular[0])[0])
+        raise ValueError(
+            f"the matrix is singular: the component of node {node} has no excess. Add a ridge, or drop its nodes."
+        )
+    return component
+
+
+def _clusters(A: sparse.csr_array, excess: Array, alone: NDArray[np.bool_]) -> Index:
+    """A cluster number for every node; nodes that are `alone` keep one of their own."""
+    root, own = _roots(_cut(_heaviest(A))), np.arange(A.shape[0])
+    joined = np.where(alone, own, root)
+    loose = _inside(A, root) < LOOSE * (_degree(A) + excess)
+    # A root that leaves its cluster must not take the others along: leavers get labels that nobody else has.
+    label, cluster = np.unique(np.where(loose, len(own) + own, joined), return_inverse=True)
+    return cluster if len(label) <= SLOW * len(own) else np.unique(joined, return_inverse=True)[1]
+
+
+def _heaviest(A: sparse.csr_array) -> Index:
+    """The heaviest neighbour of every node, ties by one order of all edges, so that pointers close no long cycle."""
+    T = A.shape[0]
+    i = np.repeat(np.arange(T), np.diff(A.indptr))
+    j = A.indices.astype(np.intp)
+    mixed = (np.minimum(i, j) * 2654435761 + np.maximum(i, j) * 40503) % 2147483647
+    order = np.lexsort((np.maximum(i, j), np.minimum(i, j), mixed, A.data, i))
+    last = np.searchsorted(i[order], np.arange(T), side="right") - 1
+    parent = np.arange(T)
+    has = np.diff(A.indptr) > 0
+    parent[has] = j[order][last[has]]
+    mutual = (parent[parent] == np.arange(T)) & (np.arange(T) < parent)
+    parent[mutual] = np.flatnonzero(mutual)
+    return parent
+
+
+def _cut(parent: Index) -> Index:
+    """Cut every third generation off its tree, except nodes without children."""
+    T = len(parent)
+    up, depth = parent.copy(), (parent != np.arange(T)).astype(np.intp)
+    while True:
+        above = depth[up]
+        if not above.any():
+            break
+        depth, up = depth + above, up[up]
+    has_children = np.bincount(parent[parent != np.arange(T)], minlength=T) > 0
+    cut = (depth % 3 == 0) & has_children
+    return np.where(cut, np.arange(T), parent)
+
+
+def _roots(parent: Index) -> Index:
+    while True:
+        up = parent[parent]
+        if np.array_equal(up, parent):
+            return parent
+        parent = up
+
+
+def _inside(A: sparse.csr_array, cluster: Index) -> Array:
+    """How much of its weight every node has to nodes of its own cluster."""
+    i = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+    same = cluster[i] == cluster[A.indices]
+    return np.bincount(i[same], A.data[same], A.shape[0])
+
+
+def _degree(A: sparse.csr_array) -> Array:
+    return np.asarray(A.sum(axis=1)).ravel()
+
+
+def _interpolation(cluster: Index) -> sparse.csr_array:
+    T = len(cluster)
+    return sparse.csr_array((np.ones(T), cluster, np.arange(T + 1)), shape=(T, int(cluster.max()) + 1))
+
+
+def _matrix(A: sparse.csr_array, excess: Array) -> sparse.csr_array:
+    return sparse.csr_array(laplacian(A) + sparse.diags_array(excess))
+
+
+def _without_diagonal(A: sparse.csr_array) -> sparse.csr_array:
+    A = A.tocoo()
+    i, j = A.coords
+    off = (i != j) & (A.data > 0)
+    return sparse.csr_array((A.data[off], (i[off], j[off])), shape=A.shape)
+
+
+def _with_repeats(levels: list[Level], A: sparse.csr_array) -> list[Level]:
+    """Visit a level more than once where it is much smaller than the one above."""
+    sizes = [level.M.nnz for level in levels] + [A.nnz + A.shape[0]]
+    repeats = [max(int(fine / coarse - 1), 1) for fine, coarse in pairwise(sizes)]
+    repeats[-1:] = [1] * len(repeats[-1:])  # the coarsest is exact
+    return [Level(x.M, x.P, x.Pt, x.smoother, n) for x, n in zip(levels, repeats, strict=True)]

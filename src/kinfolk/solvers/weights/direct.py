@@ -1,0 +1,50 @@
+"""Weight step by one dense Cholesky factorisation of the dT x dT matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import linalg
+
+from kinfolk.memory import check_memory
+from kinfolk.rows.gram import Array
+from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.weights.system import WeightSystem
+
+
+def solve_direct(system: WeightSystem) -> Solution:
+    """Exact solution; memory (dT)^2 and time (dT)^3 / 3.
+
+    Where rows, ridge and graph leave directions free (copied columns, a ridge far below the rounding of G), these
+    directions get 0.
+    """
+    size = system.b.size
+    check_memory(16.0 * size**2, f"the weights of {len(system.b)} tasks", 'Use weights_solver="cg".')
+    M = dense_matrix(system)
+    # Unknowns in their own units: features of very different size do not make the matrix look singular.
+    diagonal = np.diagonal(M)
+    unit = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    M *= unit
+    M *= unit[:, None]
+    W = (unit * _solve(M, unit * system.b.ravel())).reshape(system.b.shape)
+    return Solution(W, 0, system.residual(W), True, "direct")
+
+
+def _solve(M: Array, b: Array) -> Array:
+    """Cholesky; for a singular matrix the solution of least norm."""
+    try:
+        return linalg.cho_solve(linalg.cho_factor(M), b)
+    except linalg.LinAlgError:
+        return linalg.pinvh(M, rtol=len(M) * np.finfo(float).eps) @ b
+
+
+def dense_matrix(system: WeightSystem) -> Array:
+    """The full matrix, tasks outer, unknowns inner."""
+    T, d = system.b.shape
+    M = np.zeros((T, d, T, d))
+    t = np.arange(T)
+    M[t, :, t, :] = system.H
+    L = system.L.toarray()
+    uniform = T * np.eye(T) - 1
+    for j in range(d):
+        M[:, j, :, j] += system.scale[j] * L + system.uniform[j] * uniform
+    return M.reshape(T * d, T * d)

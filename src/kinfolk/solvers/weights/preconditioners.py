@@ -1,0 +1,115 @@
+"""Preconditioners of the weight step, each blind where another sees.
+
+    blocks      the inverse of every task's own d x d block: right when data dominate
+    laplacian   the T x T matrix 2 gamma L + diag(mean diagonal of H_t), for each of the d columns: right when the
+                coupling does; symmetric and diagonally dominant, so multigrid applies
+    sum         both
+    coarse      the pooled d x d problem of every connected component: the limit of infinite coupling, exactly;
+                always added
+
+The T x T system is solved by a sparse factorisation ("splu") where that stays sparse, else approximately by one cycle
+of combinatorial multigrid ("cmg") or, if asked for, of pyamg's ("pyamg").
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
+from scipy.sparse.linalg import splu
+
+from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.krylov import Operator
+from kinfolk.solvers.weights.amg import algebraic_multigrid
+from kinfolk.solvers.weights.cmg import combinatorial_multigrid
+from kinfolk.solvers.weights.system import WeightSystem
+
+PRECONDITIONERS = ("auto", "blocks", "laplacian", "sum")
+SOLVERS = ("auto", "splu", "cmg", "pyamg")
+STRONG = 4.0  # coupling over own data, above which the Laplacian pays for itself
+MOST = 0.9
+FILL = 40, 2_000_000  # entries per task, or in all, that the factors of a cheap factorisation may have
+
+
+def make_preconditioner(system: WeightSystem, name: str = "auto", solver: str = "auto") -> tuple[Operator, str]:
+    """The operator r -> approximate solution, and its name in words."""
+    for kind, value, allowed in (("preconditioner", name, PRECONDITIONERS), ("Laplacian solver", solver, SOLVERS)):
+        if value not in allowed:
+            raise ValueError(f"unknown {kind} {value!r}: choose one of {', '.join(allowed)}")
+    name = choose_preconditioner(system) if name == "auto" else name
+    parts: list[Operator] = [_coarse(system)]
+    if name in ("blocks", "sum"):
+        parts.append(_blocks(system))
+    if name in ("laplacian", "sum"):
+        solver = choose_solver(system.L) if solver == "auto" else solver
+        parts.append(_laplacian(system, solver))
+        name = f"{name}, {solver}"
+
+    def apply(r: Array) -> Array:
+        total = parts[0](r)
+        for part in parts[1:]:
+            total += part(r)
+        return total
+
+    return apply, name
+
+
+def choose_preconditioner(system: WeightSystem) -> str:
+    """Blocks when data dominate; the Laplacian when the coupling does in every direction; between, their sum.
+
+    "In every direction": for nine tasks of ten the pull exceeds ||H_t||_F, so that H_t may stand for its mean diagonal.
+    """
+    if float(np.median(system.pull)) <= STRONG * float(np.median(system.own)):
+        return "blocks"
+    stiffness = np.sqrt(np.einsum("tij,tij->t", system.H, system.H))
+    return "laplacian" if np.mean(system.pull > stiffness) > MOST else "sum"
+
+
+def choose_solver(L: sparse.csr_array) -> str:
+    """A factorisation if the envelope of the reordered matrix, which bounds its factor, is small; else multigrid."""
+    T = L.shape[0]
+    order = reverse_cuthill_mckee(sparse.csr_matrix(L), symmetric_mode=True)
+    place = np.empty(T, np.intp)
+    place[order] = np.arange(T)
+    first = place.copy()
+    np.minimum.at(first, np.repeat(np.arange(T), np.diff(L.indptr)), place[L.indices])
+    envelope = int((place - first).sum())
+    return "splu" if envelope <= max(FILL[0] * T, FILL[1]) else "cmg"
+
+
+def _blocks(system: WeightSystem) -> Operator:
+    T, d = system.b.shape
+    diagonal = system.pull[:, None] * system.scale + system.uniform * (T - 1)
+    blocks = system.H.copy()
+    blocks[:, np.arange(d), np.arange(d)] += diagonal
+    inverse = _inverse(blocks)
+    return lambda r: np.matmul(inverse, r[:, :, None])[:, :, 0]
+
+
+def _inverse(blocks: Array) -> Array:
+    """Inverses of symmetric matrices; pseudo-inverses if one of them is singular."""
+    try:
+        return np.linalg.inv(blocks)
+    except np.linalg.LinAlgError:
+        return np.linalg.pinv(blocks, hermitian=True)
+
+
+def _laplacian(system: WeightSystem, solver: str) -> Operator:
+    excess = np.maximum(system.own, TINY) + len(system.b) * system.uniform.mean()
+    if solver == "splu":
+        return splu(sparse.csc_array(system.L + sparse.diags_array(excess))).solve
+    A = sparse.csr_array(sparse.diags_array(system.pull) - system.L)
+    build = combinatorial_multigrid if solver == "cmg" else algebraic_multigrid
+    return build(A, excess).solve
+
+
+def _coarse(system: WeightSystem) -> Operator:
+    """Constant on every component: solve with the sum of its H_t. With an anchor all tasks are one component."""
+    T, d = system.b.shape
+    if system.uniform.any():
+        component, count = np.zeros(T, int), 1
+    else:
+        count, component = connected_components(system.L, directed=False)
+    gather = sparse.csr_array((np.ones(T), (component, np.arange(T))), shape=(count, T))
+    pooled = _inverse((gather @ system.H.reshape(T, d * d)).reshape(count, d, d))
+    return lambda r: np.matmul(pooled, (gather @ r)[:, :, None])[:, :, 0][component]

@@ -1,0 +1,81 @@
+"""One ridge for all tasks, against scikit-learn's."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.utils.estimator_checks import check_estimator
+
+from kinfolk.baselines import Pooled
+from kinfolk.rows.folds import fold_of_rows
+from kinfolk.rows.tasks import read_rows
+
+
+def draw(sizes=(8, 15, 30), d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(len(sizes)), sizes)
+    X = rng.normal(size=(len(task), d)) + task[:, None]
+    return np.column_stack([task, X]), X @ np.arange(d) + 10 * task + rng.normal(size=len(task))
+
+
+@pytest.mark.parametrize("penalty", [0.1, 20.0])
+def test_own_intercepts_are_within_task_centring(penalty):
+    X, y = draw()
+    model = Pooled(task=0, penalty=penalty).fit(X, y)
+    Z, target = X[:, 1:].copy(), y.copy()
+    for t in range(3):
+        Z[X[:, 0] == t] -= Z[X[:, 0] == t].mean(axis=0)
+        target[X[:, 0] == t] -= target[X[:, 0] == t].mean()
+    reference = Ridge(alpha=penalty, fit_intercept=False).fit(Z, target)
+    np.testing.assert_allclose(model.coef_, np.tile(reference.coef_, (3, 1)), rtol=1e-8)
+    residual = y - model.predict(X)
+    np.testing.assert_allclose([residual[X[:, 0] == t].mean() for t in range(3)], 0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("penalty", [0.1, 20.0])
+def test_one_intercept_is_scikit_learns_ridge_on_all_rows(penalty):
+    X, y = draw()
+    model = Pooled(task=0, penalty=penalty, own_intercepts=False).fit(X, y)
+    reference = Ridge(alpha=penalty).fit(X[:, 1:], y)
+    np.testing.assert_allclose(model.predict(X), reference.predict(X[:, 1:]), rtol=1e-8)
+    assert model.optimality_["residual"] < 1e-12
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_cross_validation_equals_direct_fold_fits(own):
+    X, y = draw()
+    model = Pooled(task=0, penalty="cv", own_intercepts=own).fit(X, y)
+    rows = read_rows(X, y, task=0)
+    fold = fold_of_rows(rows, X[:, 1:], rows.gram(X[:, 1:], None), cv=5, random_state=0)
+    direct = Pooled(task=0, penalty=model.penalty_, own_intercepts=own)
+    squares = [(direct.fit(X[fold != f], y[fold != f]).predict(X[fold == f]) - y[fold == f]) ** 2 for f in range(5)]
+    np.testing.assert_allclose(model.cv_errors_.min(), np.sqrt(np.concatenate(squares).mean()), rtol=1e-8)
+
+
+def test_tasks_of_one_row_need_a_common_intercept():
+    X, y = draw(sizes=(1, 15, 30))
+    with pytest.raises(ValueError, match="task 0 has 1 row"):
+        Pooled(task=0).fit(X, y)
+    assert np.isfinite(Pooled(task=0, own_intercepts=False).fit(X, y).predict(X)).all()
+
+
+def test_relabelling_and_row_order_change_nothing():
+    X, y = draw()
+    order = np.random.default_rng(2).permutation(len(y))
+    mirrored = X[order].copy()
+    mirrored[:, 0] = 2 - mirrored[:, 0]
+    one, two = Pooled(task=0).fit(X, y), Pooled(task=0).fit(mirrored, y[order])
+    np.testing.assert_allclose(two.coef_, one.coef_, rtol=1e-9)
+    np.testing.assert_allclose(two.intercept_[::-1], one.intercept_, rtol=1e-9)
+
+
+def test_unseen_tasks_and_wrong_penalties_are_errors():
+    X, y = draw()
+    with pytest.raises(ValueError, match="predict got task 9, not seen in fit"):
+        Pooled(task=0).fit(X, y).predict(np.full((1, 5), 9.0))
+    with pytest.raises(ValueError, match="penalty=nan must be at least 0 and finite"):
+        Pooled(task=0, penalty=np.nan).fit(X, y)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_scikit_learn_checks(own):
+    check_estimator(Pooled(own_intercepts=own), on_skip=None)
