@@ -11,7 +11,7 @@ import kinfolk
 
 SOURCE = Path(kinfolk.__file__).parent
 ORDER = [
-    "_version progress files memory",
+    "_version progress files memory threads",
     "rows",
     "solvers",
     "methods.trees methods.structures",

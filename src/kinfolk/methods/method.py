@@ -20,6 +20,7 @@ from kinfolk.rows.folds import Folds, fill_unseen, folds_of_rows
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tables import Table
 from kinfolk.rows.tasks import Rows, Schema, check_rows_per_task, read_for_predict, read_rows, task_codes
+from kinfolk.threads import limited_threads
 
 PREDICT_BLOCK = 65_536  # rows whose coefficients are gathered at a time
 LOST = 1e-12  # of the largest variance: below, eigenvectors of a Gram matrix mix what is left with rounding
@@ -230,10 +231,11 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         seen = gram.n > 0
         if not seen.any():
             raise ValueError("no task has a row with positive weight")
-        if folds is None:
-            fit = self._fit_gram(gram if seen.all() else gram.select(seen))
-        else:
-            fit = self._fit_folds(folds if seen.all() else folds.select(seen))
+        with limited_threads(*gram.b.shape):
+            if folds is None:
+                fit = self._fit_gram(gram if seen.all() else gram.select(seen))
+            else:
+                fit = self._fit_folds(folds if seen.all() else folds.select(seen))
         W, c = fit.coef, fit.intercept
         if c is None:
             c = gram.y_mean[seen] - np.einsum("td,td->t", gram.x_mean[seen], W)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from kinfolk.rows.gram import TINY, Array
+from kinfolk.threads import allowed_threads, single_threaded
 
 Index = NDArray[np.intp]
 
@@ -109,7 +109,7 @@ def _close_pairs(W: Array, left: Array, right: Array, rows: Index | None) -> tup
         return a[near], b[near], z[near]
 
     # Blocks this small gain nothing from threads inside a product: one thread works on each block.
-    with threadpool_limits(1, "blas"), ThreadPoolExecutor(_threads()) as pool:
+    with single_threaded(), ThreadPoolExecutor(allowed_threads()) as pool:
         found = list(pool.map(look, range(0, len(ask), BLOCK[0])))
     found.append((np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0)))
     a, b, z = (np.concatenate(part) for part in zip(*found, strict=True))
@@ -128,11 +128,6 @@ def _sides(W: Array, left: Array, right: Array) -> tuple[Array, Array]:
     one = np.column_stack([V, left - half + error, ones]).astype(dtype)
     two = np.column_stack([V, ones, right - half + error]).astype(dtype)
     return one, np.ascontiguousarray(two.T)
-
-
-def _threads() -> int:
-    """As many as matrix products may use."""
-    return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
 
 
 def _precision(size: Array, d: int) -> type[np.floating]:
