@@ -64,7 +64,7 @@ def test_imports_point_one_way(path):
     assert not wrong
 
 
-OPTIONAL = {"pandas", "polars", "pyarrow", "matplotlib", "networkx", "dask", "pyamg", "tqdm", "lightgbm", "statsmodels"}
+OPTIONAL = {"pandas", "polars", "pyarrow", "matplotlib", "networkx", "dask", "pyamg", "lightgbm", "statsmodels"}
 
 
 def run(code):

@@ -1,16 +1,23 @@
 """Cells are stored whole, found again, and never computed twice."""
 
 import json
+import subprocess
+import sys
+import time
 
 import pytest
 
 from kinfolk.reproduce import cells as module
-from kinfolk.reproduce.cells import Cell, cells_of, compute_cell, read_cell, structure_from_dict, structure_to_dict
+from kinfolk.reproduce.cells import Cell, cells_of, compute_cell, stored, structure_from_dict, structure_to_dict
 from kinfolk.reproduce.methods import METHODS, Fitted, Method
-from kinfolk.reproduce.runner import compute_missing, stored
+from kinfolk.reproduce.runner import compute_missing
 from kinfolk.reproduce.settings import SETTINGS
 
 SETTING = {setting.key: setting for setting in SETTINGS}["syn1-shared"]
+
+
+def read_cell(cell, folder):
+    return stored([cell], folder)[cell.setting.key][cell.method][cell.run]
 
 
 def without_times(result):
@@ -100,3 +107,34 @@ def test_two_processes_store_the_same_numbers(tmp_path, few_methods):
     compute_missing(cells, tmp_path / "one", n_jobs=1, callback=None)
     for cell in cells:
         assert without_times(read_cell(cell, tmp_path / "two")) == without_times(read_cell(cell, tmp_path / "one"))
+
+
+SLOW_CELLS = """
+import os, time
+from pathlib import Path
+from kinfolk.reproduce.runner import compute_missing
+
+class SlowCell:
+    seconds = 1.0
+
+    def path(self, folder):
+        return folder / "none"
+
+    @property
+    def setting(self):
+        Path({folder!r}, str(os.getpid())).touch()
+        time.sleep(100)
+
+compute_missing([SlowCell(), SlowCell()], Path({folder!r}), n_jobs=2, callback=None)
+"""
+
+
+def test_workers_end_with_a_parent_that_was_killed(tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW_CELLS.format(folder=str(tmp_path))], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    while len(list(tmp_path.iterdir())) < 2:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    process.kill()
+    process.communicate(timeout=10)  # the pipes close when the last worker has ended

@@ -1,9 +1,9 @@
-"""Claims are held against the means of the stored cells."""
+"""Claims are compared with the means of the stored cells."""
 
 import numpy as np
 import pytest
 
-from kinfolk.reproduce.checks import Check, check_cells, checks
+from kinfolk.reproduce.checks import Check, check_table, checks
 
 
 def runs(*errors, **recovery):
@@ -25,7 +25,7 @@ def by_claim(results):
     return {check.claim: check for check in checks(results)}
 
 
-def test_the_oracle_is_held_against_the_mean():
+def test_the_mean_is_compared_with_that_of_the_oracle():
     found = by_claim({"syn1-shared": SYN1})["Syn 1, shared inputs: error of GAMTL over that of the row-space oracle"]
     assert found.found == pytest.approx(1.05) and found.limit == 1.05
 
@@ -45,7 +45,7 @@ def test_structure_must_be_at_least_its_limit():
 
 def test_claims_without_cells_are_left_out():
     assert checks({}) == []
-    assert check_cells([]) == [["claim", "found", "wanted", "holds"]]
+    assert check_table([]) == [["claim", "found", "wanted", "holds"]]
 
 
 def test_the_papers_number_is_the_limit_on_real_data():

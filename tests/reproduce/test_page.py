@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from kinfolk.cli import main
 from kinfolk.reproduce import run
-from kinfolk.reproduce.__main__ import main
 from kinfolk.reproduce.methods import METHODS
 from kinfolk.reproduce.page import MARKER, insert_tables
 from kinfolk.reproduce.tables import to_markdown
@@ -64,10 +64,17 @@ def test_the_page_says_that_it_is_a_part(page):
 
 def test_the_command_finds_everything_done(page, capsys):
     before = {path: path.stat().st_mtime_ns for path in (page.parent / "cells").rglob("*.json")}
-    assert main(["synthetic", "--quick", "--jobs", "1", "--out", str(page.parent)]) == 0
-    said = capsys.readouterr().err
-    assert "100% of" in said and str(page) in said
+    assert main(["reproduce", "synthetic", "--quick", "--jobs", "1", "--out", str(page.parent)]) == 0
+    assert capsys.readouterr().out == f"results: {page}\n"
     assert before == {path: path.stat().st_mtime_ns for path in (page.parent / "cells").rglob("*.json")}
+
+
+def test_the_command_puts_its_tables_into_a_document(page, tmp_path, capsys):
+    document = tmp_path / "doc.md"
+    document.write_text(f"prose\n{MARKER}\nold")
+    assert main(["reproduce", "synthetic", "--quick", "--out", str(page.parent), "--into", str(document)]) == 0
+    tables = page.with_suffix(".md").read_text()
+    assert document.read_text() == f"prose\n{MARKER}\n\n{tables}"
 
 
 def test_missing_data_are_told_before_the_work(tmp_path, monkeypatch):

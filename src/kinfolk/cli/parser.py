@@ -156,6 +156,7 @@ def _add_reproduce(command: argparse.ArgumentParser) -> None:
     command.add_argument("--out", type=Path, default=Path("reproduction"), metavar="DIR", help="(%(default)s)")
     command.add_argument("--quick", action="store_true", help="a small version, in minutes")
     command.add_argument("--jobs", type=int, default=2, metavar="N", help="processes at a time (%(default)s)")
+    command.add_argument("--into", type=Path, metavar="FILE", help="Markdown document whose end the tables replace")
 
 
 def _add_demo(command: argparse.ArgumentParser) -> None:

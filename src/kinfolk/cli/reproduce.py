@@ -10,8 +10,12 @@ from kinfolk.cli.console import Console
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Run the part asked for, or all."""
-    path = reproduce.run(
+    page = reproduce.run(
         options.which, options.out, quick=options.quick, n_jobs=options.jobs, callback=console.callback
     )
-    console.say(f"results: {path}")
-    console.result({"out": str(path)})
+    if options.into:
+        from kinfolk.reproduce.page import insert_tables
+
+        insert_tables(page.with_suffix(".md"), options.into)
+    console.say(f"results: {page}")
+    console.result({"out": str(page)})

@@ -1,4 +1,4 @@
-"""Boosted trees with the task as a category: what many would try first. The only file that imports LightGBM."""
+"""Boosted trees with the task as a category, which many would try first. The only file that imports LightGBM."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from kinfolk.rows.folds import assign_folds
 from kinfolk.rows.gram import Array
 
 LEAVES = (8, 31)
-ROUNDS, PATIENCE = 1000, 20
+ROUNDS = 1000
+PATIENCE = 20  # rounds without progress before boosting stops
 
 
 def fit_boosting(rows: Split, seed: int) -> tuple[Any, dict[str, Any]]:
-    """Number of leaves and of rounds by 5-fold cross-validation; returns what predicts, and what was chosen."""
+    """Number of leaves and of rounds by 5-fold cross-validation; returns the prediction function and the choice."""
     try:
         import lightgbm
     except ImportError as error:
@@ -30,8 +31,8 @@ def fit_boosting(rows: Split, seed: int) -> tuple[Any, dict[str, Any]]:
         settings = _settings(leaves, seed)
         stop = lightgbm.early_stopping(PATIENCE, verbose=False)
         found = lightgbm.cv(settings, data(), ROUNDS, folds=pairs, callbacks=[stop])
-        course = np.asarray(found["valid rmse-mean"], dtype=float)
-        best = min(best, (float(course.min()), int(course.argmin()) + 1, settings), key=lambda one: one[0])
+        errors = np.asarray(found["valid rmse-mean"], dtype=float)
+        best = min(best, (float(errors.min()), int(errors.argmin()) + 1, settings), key=lambda one: one[0])
     _, rounds, settings = best
     model = lightgbm.train(settings, data(), rounds)
     return model.predict, {"num_leaves": settings["num_leaves"], "rounds": rounds}

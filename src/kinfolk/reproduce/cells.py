@@ -25,10 +25,11 @@ from kinfolk.reproduce.settings import VERSION, Setting
 from kinfolk.reproduce.splits import Split, split
 from kinfolk.rows.gram import Array
 
+Results = dict[str, dict[str, dict[int, dict[str, Any]]]]  # setting -> method -> run -> result
 LIGHT_WITHOUT = ("LightGBM",)
 FEW = ("GAMTL", "GAMTLCV", "Independent", ORACLE)
 QUICK_SECONDS = 30.0
-TRACE = 100  # test rows of the first task that are kept for drawing
+TRACE = 100  # test rows of the first task that are kept for a figure
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,12 @@ class Cell:
     @property
     def key(self) -> dict[str, Any]:
         """Everything the result depends on; another version, grid or option is another cell."""
-        s = self.setting
         return {
             "version": VERSION,
-            "setting": s.key,
-            "source": s.source,
-            "options": s.options,
-            "metric": s.metric,
+            "setting": self.setting.key,
+            "source": self.setting.source,
+            "options": self.setting.options,
+            "metric": self.setting.metric,
             "method": self.method,
             "method_settings": METHODS[self.method].settings,
             "run": self.run,
@@ -68,59 +68,61 @@ class Cell:
 
 def cells_of(setting: Setting, *, quick: bool = False) -> list[Cell]:
     """All cells of a setting; the small version has one run, and no cell that takes long."""
-    found = []
+    cells = []
     for method in METHODS.values():
         if takes_part(method, setting):
-            most = [setting.runs, *(method.runs[k] for k in (setting.part, setting.methods) if k in method.runs)]
-            found += [Cell(setting, method.name, run) for run in range(1 if quick else min(most))]
-    return [cell for cell in found if not quick or cell.seconds <= QUICK_SECONDS]
-
-
-def left_out() -> list[str]:
-    """Methods whose library is not installed, and how to install it."""
-    return [f"{m.name} is not in these tables: pip install '{m.extra}'" for m in METHODS.values() if not installed(m)]
-
-
-def installed(method: Method) -> bool:
-    """Whether the library that a method needs is there."""
-    return not method.library or find_spec(method.library) is not None
+            runs = min(setting.runs, *(method.runs.get(key, setting.runs) for key in (setting.part, setting.methods)))
+            cells += [Cell(setting, method.name, run) for run in range(runs)]
+    return [cell for cell in cells if not quick or (cell.run == 0 and cell.seconds <= QUICK_SECONDS)]
 
 
 def takes_part(method: Method, setting: Setting) -> bool:
     """Whether a method is in a setting's table."""
-    if not installed(method):
+    if not _installed(method) or setting.part not in method.parts:
         return False
-    if setting.part not in method.parts or (method.name == ORACLE and not setting.options["shared_inputs"]):
+    if method.name == ORACLE and not setting.options["shared_inputs"]:
         return False
     if setting.methods == "few":
         return method.name in FEW
     return setting.methods == "all" or method.name not in LIGHT_WITHOUT
 
 
-def read_cell(cell: Cell, folder: Path) -> dict[str, Any] | None:
-    """The stored result, or None."""
-    path = cell.path(folder)
-    return json.loads(path.read_text()) if path.exists() else None
+def left_out() -> list[str]:
+    """Methods whose library is not installed, and how to install it."""
+    return [f"{m.name} is not in these tables: pip install '{m.extra}'" for m in METHODS.values() if not _installed(m)]
+
+
+def _installed(method: Method) -> bool:
+    return not method.library or find_spec(method.library) is not None
+
+
+def stored(cells: list[Cell], folder: Path) -> Results:
+    """The results that have been computed."""
+    found: Results = {}
+    for cell in cells:
+        path = cell.path(folder)
+        if path.exists():
+            found.setdefault(cell.setting.key, {}).setdefault(cell.method, {})[cell.run] = json.loads(path.read_text())
+    return found
 
 
 def compute_cell(cell: Cell, folder: Path) -> dict[str, Any]:
-    """Fit, let the referee score, store; nothing but training rows reaches the method."""
+    """Fit, let the referee score, store; the method sees training rows only."""
     rows = split(cell.setting, cell.run)
-    cpu, wall = time.process_time(), time.perf_counter()
+    training = replace(rows, X_test=rows.X_test[:0], y_test=rows.y_test[:0])
+    cpu = time.process_time()
+    wall = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fitted = METHODS[cell.method].fit(_without_test(rows), cell.setting.metric, cell.run)
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    said = dict.fromkeys([*fitted.messages, *(str(w.message) for w in caught)])
+        fitted = METHODS[cell.method].fit(training, cell.setting.metric, cell.run)
+    cpu = time.process_time() - cpu
+    wall = time.perf_counter() - wall
+    messages = dict.fromkeys([*fitted.messages, *(str(w.message) for w in caught)])
     result = {"key": cell.key, **_judged(cell, rows, fitted), "cpu_seconds": cpu, "wall_seconds": wall}
-    result |= {"params": fitted.params, "messages": list(said)[:3]}
+    result |= {"params": fitted.params, "messages": list(messages)[:3]}
     with replacing(cell.path(folder)) as partial:
         partial.write_text(json.dumps(_plain(result)))
     return result
-
-
-def _without_test(rows: Split) -> Split:
-    return replace(rows, X_test=rows.X_test[:0], y_test=rows.y_test[:0])
 
 
 def _judged(cell: Cell, rows: Split, fitted: Fitted) -> dict[str, Any]:

@@ -38,13 +38,16 @@ def layout_of(setting: Setting) -> tuple[Array, str]:
     """
     rows = split(setting, 0)
     if setting.part == "birmingham":
-        D, source = _warping(rows.tasks), "constrained DTW of occupancy (band 10 %)"
+        D = _warping(rows.tasks)
+        source = "constrained DTW of occupancy (band 10 %)"
     elif setting.part == "synthetic":
         W = rows.truth["coef"]
-        D, source = np.linalg.norm(W[:, None] - W[None], axis=2), "distances of the true coefficients"
+        D = np.linalg.norm(W[:, None] - W[None], axis=2)
+        source = "distances of the true coefficients"
     else:
-        X, y = np.vstack([rows.X, rows.X_test]), np.concatenate([rows.y, rows.y_test])
-        D, source = conditional_kl(X, y, task=0), "conditional KL divergence"
+        X = np.vstack([rows.X, rows.X_test])
+        D = conditional_kl(X, np.concatenate([rows.y, rows.y_test]), task=0)
+        source = "conditional KL divergence"
     found = embed(D, dimensions=2)
     return found.coordinates, f"coordinates: MDS of {source}, stress {found.stress:.2f}"
 
@@ -55,8 +58,8 @@ def _warping(lots: list[str]) -> Array:
     every = [series[lot] for lot in lots]
     start = max(times[0] for times, _ in every)
     clock = np.unique(np.concatenate([times[times >= start] for times, _ in every]))
-    clock = clock[:: max(1, len(clock) // (4 * HALF_HOURS))][: 4 * HALF_HOURS]
-    seconds = clock.astype(float)
+    # All car parks report at moments of their own: a thinned union of these serves as the common clock.
+    seconds = clock[:: max(1, len(clock) // (4 * HALF_HOURS))][: 4 * HALF_HOURS].astype(float)
     return dtw_distances(np.stack([np.interp(seconds, times.astype(float), rates) for times, rates in every]), band=0.1)
 
 
@@ -65,7 +68,7 @@ def structure_figure(setting: Setting, results: Mapping[str, Any], path: Path) -
     xy, source = layout_of(setting)
     drawn = [name for name in DRAWN if "structure" in results.get(name, {}).get(0, {})]
     figure, axes = _sheet(len(drawn))
-    names = _names(setting)
+    names = list(range(1, len(xy) + 1))  # numbers as in the paper; car parks in the order of the file
     for ax, name in zip(axes, drawn, strict=False):
         structure = structure_from_dict(results[name][0]["structure"], names)
         at = np.array(results[name][0]["structure"]["labels"])
@@ -73,12 +76,6 @@ def structure_figure(setting: Setting, results: Mapping[str, Any], path: Path) -
         ax.set_title(f"{name} ({_kind(structure)})", fontsize=11)
     _save(figure, path)
     return path, f"{setting.title}: the structure that each method learned in the first run; {source}."
-
-
-def _names(setting: Setting) -> list[Any]:
-    """Numbers as in the paper; car parks in the order of the file."""
-    T = len(split(setting, 0).tasks)
-    return list(range(1, T + 1))
 
 
 def _draw(ax: Axes, structure: Any, xy: Array, marked: list[str]) -> None:
@@ -109,19 +106,17 @@ def trace_figure(setting: Setting, results: Mapping[str, Any], path: Path) -> tu
             ax.spines[side].set_visible(False)
     axes[0].legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False)
     _save(figure, path)
-    count = len(results[drawn[0]][0]["trace"]["target"])
-    return path, (
-        f"{setting.title}: predictions for agent 1 over the first {count} test steps; in brackets the RMSE over all "
-        "agents."
-    )
+    steps = len(results[drawn[0]][0]["trace"]["target"])
+    said = f"predictions for agent 1 over the first {steps} test steps; in brackets the RMSE over all agents."
+    return path, f"{setting.title}: {said}"
 
 
 def network_figure(setting: Setting, path: Path) -> tuple[Path, str]:
     """The network that the coefficients were mixed along: solid within clusters, dashed between them."""
     rows = split(setting, 0)
-    links, group = rows.truth["topology"], rows.truth["groups"]
+    group = rows.truth["groups"]
     A = np.zeros((len(group), len(group)))
-    for k, m in links:
+    for k, m in rows.truth["topology"]:
         A[k - 1, m - 1] = A[m - 1, k - 1] = 1.0
     graph = TaskGraph(sparse.csr_array(A), np.array([str(t) for t in rows.tasks], dtype=object))
     figure, axes = _sheet(1, columns=1, height=4.5)

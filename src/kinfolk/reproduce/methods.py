@@ -1,4 +1,4 @@
-"""The contestants: how each is fitted and tuned on training rows. They hand back what predicts; none scores itself."""
+"""The methods of the tables: how each is fitted and tuned on training rows. None of them scores itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GRAPH_THRESHOLD = 0.5  # of GFL's correlations, as in its paper's examples
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What a method hands to the referee: a function from rows to predictions, and what to tell about it."""
+    """What a method hands to the referee: a function from rows to predictions, what it chose, and its messages."""
 
     predict: Callable[[Array], Array]
     params: dict[str, Any] = field(default_factory=dict)
@@ -47,7 +47,7 @@ Fitter = Callable[[Split, str, int], Fitted]
 
 @dataclass(frozen=True, eq=False)
 class Method:
-    """A contestant.
+    """One method of the tables.
 
     Attributes
     ----------
@@ -130,11 +130,11 @@ def _task_mean(rows: Split, metric: str, seed: int) -> Fitted:
 
 
 def _persistence(rows: Split, metric: str, seed: int) -> Fitted:
-    """The last value goes on: undoes the scaling of its column, which is linear in the target's unit."""
+    """The last value of the target, which is a column of the inputs; the scaling of that column is undone."""
     column = rows.persistent
     assert column is not None and rows.unit is not None
-    centre, spread = rows.unit
-    return Fitted(lambda X: centre[column - 1] + spread[column - 1] * X[:, column])
+    centre, scale = rows.unit
+    return Fitted(lambda X: centre[column - 1] + scale[column - 1] * X[:, column])
 
 
 def _oracle(rows: Split, metric: str, seed: int) -> Fitted:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from typing import Any
 
+import kinfolk.reproduce.tables as tables
 from kinfolk.files import replacing
-from kinfolk.reproduce import figures, tables
-from kinfolk.reproduce.cells import cells_of, left_out
-from kinfolk.reproduce.checks import check_cells, checks
-from kinfolk.reproduce.runner import Results
+from kinfolk.reproduce.cells import Results, cells_of, left_out
+from kinfolk.reproduce.checks import check_table, checks
+from kinfolk.reproduce.figures import network_figure, structure_figure, trace_figure
 from kinfolk.reproduce.settings import Setting
-from kinfolk.reproduce.tables import Cells
 
 MARKER = "<!-- below: written by `kinfolk reproduce all` -->"
 PARTS = {
@@ -37,93 +36,86 @@ STRUCTURES = (
     "fitted coefficients. Adjusted Rand index: communities on the structure against the planted groups (1 is equal). "
     "Outliers: tasks of hardly any degree."
 )
-CLAIMS = "What the paper claims, and what we set out to reach, held against the tables below; means over runs."
-Table = tuple[str, str, Cells]  # heading, a sentence, the table
+CLAIMS = "What the paper claims, and what we set out to reach, beside the numbers of the tables below; means over runs."
+Block = tuple[str, Any]  # what it is ("part", "heading", "text", "note", "table", "picture", "list"), and its content
 
 
-@dataclass
-class Section:
-    """One setting on the page: its tables with captions, and its pictures with captions."""
-
-    title: str
-    part: str
-    note: str
-    tables: list[tuple[str, Cells]] = field(default_factory=list)
-    pictures: list[tuple[Path, str]] = field(default_factory=list)
-
-
-def write_report(settings: list[Setting], results: Results, out: Path, *, failures: list[str]) -> Path:
+def write_page(settings: list[Setting], results: Results, out: Path, *, failures: list[str]) -> Path:
     """Write tables, figures, `reproduction.md` and `reproduction.html` below `out`; returns the page."""
-    sections = [_section(setting, results, out) for setting in settings if results.get(setting.key)]
-    times = tables.plain_cells(tables.time_rows(settings, results), 1)
-    claims = check_cells(checks(results))
-    _write(out / "tables" / "claims.md", tables.to_markdown(claims))
-    ends = [("Time", "Processor time of all cells, one thread each.", times)]
-    whole = [("The claims", CLAIMS, claims)] if len(claims) > 1 else []
-    warned = [*failures, *_missing(settings, results)]
-    _write(out / "reproduction.md", "\n".join(_markdown(sections, whole, ends, warned)))
+    blocks = list(_blocks(settings, results, out, failures))
+    _write(out / "reproduction.md", "\n".join(_markdown(*block) for block in blocks if block[0] != "picture"))
     page = out / "reproduction.html"
-    _write(page, "\n".join(_html(sections, whole, ends, warned)))
+    links = "".join(f'<a href="#{_anchor(text)}">{escape(text)}</a>' for kind, text in blocks if kind == "part")
+    body = "\n".join(_html(*block) for block in blocks)
+    _write(page, f"{_HEAD}<nav>{links}</nav>\n{body}\n</body>\n</html>\n")
     return page
 
 
-def _section(setting: Setting, results: Results, out: Path) -> Section:
-    found = results[setting.key]
-    section = Section(setting.title, setting.part, setting.note)
+def _blocks(settings: list[Setting], results: Results, out: Path, failures: list[str]) -> Iterator[Block]:
+    """The whole report from top to bottom; its CSV tables and figures are written on the way."""
+    claims = check_table(checks(results))
+    _write(out / "tables" / "claims.md", tables.to_markdown(claims))
+    if len(claims) > 1:
+        yield "part", "The claims"
+        yield "text", CLAIMS
+        yield "table", ("", claims)
+    yield "part", "How to read the tables"
+    yield "text", EXPLAINED
+    yield "text", STRUCTURES
+    for part, heading in PARTS.items():
+        inside = [setting for setting in settings if setting.part == part and results.get(setting.key)]
+        if inside:
+            yield "part", heading
+        for setting in inside:
+            yield from _section(setting, results[setting.key], out)
+    yield "part", "Time"
+    yield "text", "Processor time of all cells, one thread each."
+    yield "table", ("", tables.plain_table(tables.time_rows(settings, results), 1))
+    missing = [*failures, *left_out(), *_unfinished(settings, results)]
+    if missing:
+        yield "part", "Not complete"
+        yield "list", missing
+
+
+def _section(setting: Setting, found: dict[str, Any], out: Path) -> Iterator[Block]:
+    """One setting: its note, tables and pictures."""
+    yield "heading", setting.title
+    yield "note", setting.note
     errors = tables.error_rows(setting, found)
     _write(out / "tables" / f"{setting.key}.csv", tables.to_csv(errors))
-    section.tables.append(("", tables.error_cells(setting, errors)))
+    yield "table", ("", tables.error_table(setting, errors))
     structure = tables.recovery_rows(found)
     if structure:
         _write(out / "tables" / f"{setting.key}-structure.csv", tables.to_csv(structure))
-        section.tables.append(("Structure recovered", tables.recovery_cells(structure)))
+        yield "table", ("Structure recovered", tables.recovery_table(structure))
     if setting.part == "birmingham":
         sparse = tables.sparse_rows(found)
         _write(out / "tables" / f"{setting.key}-one-day.csv", tables.to_csv(sparse))
-        section.tables.append(("The four lots with one training day, pooled", tables.plain_cells(sparse, 4)))
-    section.pictures = list(_pictures(setting, results, out / "figures"))
-    return section
+        yield "table", ("The four lots with one training day, pooled", tables.plain_table(sparse, 4))
+    if any("structure" in cell for cells in found.values() for cell in cells.values()):
+        stem = str(out / "figures" / setting.key)
+        yield "picture", structure_figure(setting, found, Path(f"{stem}-structures.png"))
+        if setting.part == "wiener":
+            yield "picture", network_figure(setting, Path(f"{stem}-network.png"))
+            yield "picture", trace_figure(setting, found, Path(f"{stem}-traces.png"))
 
 
-def _pictures(setting: Setting, results: Results, folder: Path) -> Iterator[tuple[Path, str]]:
-    found = results[setting.key]
-    if not any("structure" in cell for cells in found.values() for cell in cells.values()):
-        return
-    if setting.part == "wiener":
-        yield figures.network_figure(setting, folder / f"{setting.key}-network.png")
-    yield figures.structure_figure(setting, found, folder / f"{setting.key}-structures.png")
-    if setting.part == "wiener":
-        yield figures.trace_figure(setting, found, folder / f"{setting.key}-traces.png")
-
-
-def _missing(settings: list[Setting], results: Results) -> list[str]:
-    """Methods that are not installed, and settings of which not all cells are there, in words."""
-    said = left_out()
+def _unfinished(settings: list[Setting], results: Results) -> Iterator[str]:
+    """A sentence for each setting of which not all cells are there."""
     for setting in settings:
         have = sum(map(len, results.get(setting.key, {}).values()))
         want = len(cells_of(setting))
         if have < want:
-            said.append(f"{setting.title}: {have} of {want} cells of the full version are in these tables.")
-    return said
+            yield f"{setting.title}: {have} of {want} cells of the full version are in these tables."
 
 
-def _markdown(sections: list[Section], first: list[Table], last: list[Table], warned: list[str]) -> Iterator[str]:
-    for heading, sentence, cells in first:
-        yield f"## {heading}\n\n{sentence}\n\n{tables.to_markdown(cells)}"
-    yield "## How to read the tables\n"
-    yield EXPLAINED + "\n"
-    yield STRUCTURES + "\n"
-    for part, heading in PARTS.items():
-        inside = [section for section in sections if section.part == part]
-        if inside:
-            yield f"## {heading}\n"
-        for section in inside:
-            yield f"### {section.title}\n\n{section.note}\n"
-            for caption, cells in section.tables:
-                yield (f"{caption}:\n\n" if caption else "") + tables.to_markdown(cells)
-    for heading, sentence, cells in last:
-        yield f"## {heading}\n\n{sentence}\n\n{tables.to_markdown(cells)}"
-    yield from (f"- {line}" for line in warned)
+def _markdown(kind: str, content: Any) -> str:
+    if kind == "table":
+        caption, table = content
+        return (f"{caption}:\n\n" if caption else "") + tables.to_markdown(table)
+    if kind == "list":
+        return "\n".join(f"- {line}" for line in content)
+    return {"part": "## ", "heading": "### "}.get(kind, "") + f"{content}\n"
 
 
 _STYLE = """
@@ -141,47 +133,44 @@ figcaption { color: #55555e; font-size: 0.86rem; max-width: 80ch; } nav a { marg
   table { font-size: 7.5pt; } th, td { padding: 0.1rem 0.35rem; } table, figure { break-inside: avoid; }
   h2, h3 { break-after: avoid; } }
 """
+_HEAD = f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>The paper's experiments, reproduced</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<h1>The paper's experiments, reproduced</h1>
+"""
 
 
-def _html(sections: list[Section], first: list[Table], last: list[Table], warned: list[str]) -> Iterator[str]:
-    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>The paper's experiments, reproduced</title>\n<style>{_STYLE}</style>\n</head>\n<body>"
-    yield "<h1>The paper's experiments, reproduced</h1>"
-    present = [part for part in PARTS if any(section.part == part for section in sections)]
-    links = "".join(f'<a href="#{part}">{escape(PARTS[part])}</a>' for part in present)
-    yield f"<nav>{links}</nav>"
-    for heading, sentence, cells in first:
-        yield f"<h2>{escape(heading)}</h2>\n<p>{escape(sentence)}</p>\n{_html_table('', cells)}"
-    yield "<h2>How to read the tables</h2>"
-    yield f"<p>{escape(EXPLAINED)}</p>\n<p>{escape(STRUCTURES)}</p>"
-    for part in present:
-        yield f'<h2 id="{part}">{escape(PARTS[part])}</h2>'
-        for section in sections:
-            if section.part == part:
-                yield from _html_section(section)
-    for heading, sentence, cells in last:
-        yield f"<h2>{escape(heading)}</h2>\n<p>{escape(sentence)}</p>\n{_html_table('', cells)}"
-    if warned:
-        yield "<h2>Not complete</h2>\n<ul>" + "".join(f"<li>{escape(line)}</li>" for line in warned) + "</ul>"
-    yield "</body>\n</html>\n"
-
-
-def _html_section(section: Section) -> Iterator[str]:
-    yield f'<h3>{escape(section.title)}</h3>\n<p class="note">{escape(section.note)}</p>'
-    for caption, cells in section.tables:
-        yield _html_table(caption, cells)
-    for path, caption in section.pictures:
+def _html(kind: str, content: Any) -> str:
+    if kind == "table":
+        return _html_table(*content)
+    if kind == "picture":
+        path, caption = content
         data = base64.b64encode(path.read_bytes()).decode()
         text = escape(caption)
-        yield f'<figure><img src="data:image/png;base64,{data}" alt="{text}"><figcaption>{text}</figcaption></figure>'
+        return f'<figure><img src="data:image/png;base64,{data}" alt="{text}"><figcaption>{text}</figcaption></figure>'
+    if kind == "list":
+        return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in content) + "</ul>"
+    if kind == "part":
+        return f'<h2 id="{_anchor(content)}">{escape(content)}</h2>'
+    element = {"heading": "<h3>{}</h3>", "text": "<p>{}</p>", "note": '<p class="note">{}</p>'}[kind]
+    return element.format(escape(content))
 
 
-def _html_table(caption: str, cells: Cells) -> str:
-    head = "".join(f"<th>{escape(value)}</th>" for value in cells[0])
+def _anchor(heading: str) -> str:
+    return escape(heading.lower().replace(" ", "-"))
+
+
+def _html_table(caption: str, table: tables.Table) -> str:
+    head = "".join(f"<th>{escape(value)}</th>" for value in table[0])
     lines = [
         f"<tr{' class=ours' if 'GAMTL' in row[0] else ''}>" + "".join(f"<td>{escape(v)}</td>" for v in row) + "</tr>"
-        for row in cells[1:]
+        for row in table[1:]
     ]
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     body = "\n".join(lines)

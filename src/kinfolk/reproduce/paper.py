@@ -38,14 +38,3 @@ BIRMINGHAM = {
     4: _row("0.0976 | 0.0950 | 0.0860 | 0.0923 | 0.0857 | 0.0853 | 0.0730", _REAL),
     8: _row("0.0970 | 0.1120 | 0.0880 | 0.0903 | 0.0842 | 0.0838 | 0.0775", _REAL),
 }
-
-# What is drawn in the paper: the learned structures, and the prediction traces of agent 1. None of the figures prints
-# a number that its text repeats; the errors in the brackets of the last one are not in the text.
-FIGURES = {
-    "syn1": "The task structure on Syn 1 learned by every method; self-loops underscore outliers",
-    "syn2": "The task structure on Syn 2 learned by every method",
-    "parkinsons": "The task structure on the Parkinson data, on coordinates by MDS of the conditional KL divergence",
-    "birmingham": "The task structure on the Birmingham data, on coordinates by MDS of constrained DTW",
-    "wiener": "Network and task structures on the dynamical system, on coordinates by MDS of conditional KL",
-    "traces": "Prediction results in agent 1 of each method",
-}

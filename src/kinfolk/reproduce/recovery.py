@@ -93,7 +93,8 @@ def _single(groups: NDArray[np.intp]) -> NDArray[np.intp]:
 
 def recovered(structure: Any, coef: Array | None, truth: dict[str, Any]) -> dict[str, Any]:
     """All measures of one fit; without a structure only what its coefficients say."""
-    edges, planted = truth["edges"], np.asarray(truth["groups"])
+    edges = truth["edges"]
+    planted = np.asarray(truth["groups"])
     found: dict[str, Any] = {}
     if coef is not None:
         found["coefficient_auc"] = edge_auc(coefficient_scores(coef), edges)

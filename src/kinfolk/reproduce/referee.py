@@ -1,4 +1,4 @@
-"""The one place where methods are scored: errors of a cell, and means, spreads and paired differences over runs."""
+"""The one place where methods are scored: errors of a cell, and means and paired differences over runs."""
 
 from __future__ import annotations
 
@@ -40,30 +40,22 @@ def score(y: Array, prediction: Array, codes: NDArray[np.intp], n_tasks: int) ->
     return Score(float(np.sqrt(squared.mean())), float(by_task[rows > 0].mean()), by_task, rows)
 
 
-class Spread(NamedTuple):
-    """Mean over runs, standard deviation over runs (NaN for one run), and the number of runs."""
+def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard deviation over runs; NaN is the deviation of one run.
 
-    mean: float
-    sd: float
-    runs: int
-
-
-def spread(values: Sequence[float]) -> Spread:
-    """Mean and standard deviation.
-
-    >>> spread([1.0, 3.0])
-    Spread(mean=2.0, sd=1.4142135623730951, runs=2)
+    >>> mean_and_sd([1.0, 3.0])
+    (2.0, 1.4142135623730951)
     """
     x = np.asarray(values, dtype=float)
-    return Spread(float(x.mean()), float(x.std(ddof=1)) if len(x) > 1 else float("nan"), len(x))
+    sd = float(x.std(ddof=1)) if len(x) > 1 else float("nan")
+    return float(x.mean()), sd
 
 
 class Difference(NamedTuple):
-    """Mean of paired differences and its standard error; `over` says what the pairs are: "runs" or "tasks"."""
+    """Mean of paired differences and its standard error."""
 
     mean: float
     standard_error: float
-    over: str
 
 
 def paired(ours: Mapping[int, Any], reference: Mapping[int, Any], metric: str) -> Difference | None:
@@ -77,13 +69,12 @@ def paired(ours: Mapping[int, Any], reference: Mapping[int, Any], metric: str) -
     common = sorted(set(ours) & set(reference))
     if not common:
         return None
-    if len(common) > 1 and not ours[common[0]]["fixed_split"]:
-        d = np.array([ours[r][metric] - reference[r][metric] for r in common])
-        return Difference(float(d.mean()), float(d.std(ddof=1) / np.sqrt(len(d))), "runs")
-    per_task = np.mean([_by_task(ours[r]) - _by_task(reference[r]) for r in common], axis=0)
-    d = per_task[~np.isnan(per_task)]
-    mean = float(np.mean([ours[r][metric] - reference[r][metric] for r in common]))
-    return Difference(mean, float(d.std(ddof=1) / np.sqrt(len(d))), "tasks")
+    differences = np.array([ours[r][metric] - reference[r][metric] for r in common])
+    pairs = differences
+    if len(common) == 1 or ours[common[0]]["fixed_split"]:
+        by_task = np.mean([_by_task(ours[r]) - _by_task(reference[r]) for r in common], axis=0)
+        pairs = by_task[~np.isnan(by_task)]
+    return Difference(float(differences.mean()), float(pairs.std(ddof=1) / np.sqrt(len(pairs))))
 
 
 def _by_task(cell: Mapping[str, Any]) -> Array:
@@ -93,5 +84,6 @@ def _by_task(cell: Mapping[str, Any]) -> Array:
 def pooled_over(cell: Mapping[str, Any], names: Sequence[Any]) -> float:
     """Pooled RMSE over the test rows of some tasks."""
     at = [cell["tasks_named"].index(name) for name in names]
-    rmse, rows = _by_task(cell)[at], np.asarray(cell["test_rows"], dtype=float)[at]
+    rmse = _by_task(cell)[at]
+    rows = np.asarray(cell["test_rows"], dtype=float)[at]
     return float(np.sqrt((rmse**2 * rows).sum() / rows.sum()))

@@ -2,29 +2,60 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import joblib
 from threadpoolctl import threadpool_limits
 
 from kinfolk.progress import Callback, report
-from kinfolk.reproduce.cells import Cell, compute_cell, read_cell
+from kinfolk.reproduce.cells import Cell, cells_of, compute_cell, stored
+from kinfolk.reproduce.page import write_page
+from kinfolk.reproduce.settings import chosen
+from kinfolk.reproduce.splits import split
 
-Results = dict[str, dict[str, dict[int, dict[str, Any]]]]
+
+def run(which: str, out: Path, *, quick: bool = False, n_jobs: int = 2, callback: Callback | None = None) -> Path:
+    """Reproduce a part of the paper, or all of it.
+
+    Every finished cell (a method in a run of a setting) is a file in `out/cells`, so that a stopped run continues where
+    it was. The page names the cells that failed; the next run tries them again.
+
+    Parameters
+    ----------
+    which : "synthetic", "wiener", "birmingham", "parkinsons" or "all"
+    out : folder for cells, tables, figures and the page
+    quick : one run of a few settings; its cells count for the full version too
+    n_jobs : processes
+    callback : called with a `Progress` in seconds of estimated work
+
+    Returns
+    -------
+    Path of the page, `out/reproduction.html`
+    """
+    out = Path(out)
+    settings = chosen(which, quick=quick)
+    for setting in {setting.source: setting for setting in settings}.values():
+        split(setting, 0)  # missing data must show before the long work
+    cells = [cell for setting in settings for cell in cells_of(setting, quick=quick)]
+    failures = compute_missing(cells, out, n_jobs=n_jobs, callback=callback)
+    return write_page(settings, stored(cells, out), out, failures=failures)
 
 
 def compute_missing(cells: list[Cell], folder: Path, *, n_jobs: int, callback: Callback | None) -> list[str]:
-    """Compute and store the cells that have no file yet, cheap ones first; returns what failed, in words.
+    """Compute and store the cells that have no file yet, cheap ones first; returns a sentence for each failure.
 
-    Progress counts estimated seconds of work, so that the time left can be told although cells differ a hundredfold.
+    Progress counts estimated seconds of work: cells differ a hundredfold, and the time left is to be a good guess.
     """
     total = sum(cell.seconds for cell in cells)
     missing = sorted((c for c in cells if not c.path(folder).exists()), key=lambda cell: cell.seconds)
     done = total - sum(cell.seconds for cell in missing)
     failures = []
     report(callback, "reproduce", round(done), max(round(total), 1))
-    jobs = (joblib.delayed(_attempt)(cell, folder) for cell in missing)
+    jobs = (joblib.delayed(_attempt)(cell, folder, os.getpid()) for cell in missing)
     for cell, failure in joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", pre_dispatch="n_jobs")(jobs):
         done += cell.seconds
         if failure:
@@ -33,8 +64,10 @@ def compute_missing(cells: list[Cell], folder: Path, *, n_jobs: int, callback: C
     return failures
 
 
-def _attempt(cell: Cell, folder: Path) -> tuple[Cell, str]:
-    """One cell; one failure must not end a long run, and a failed cell is tried again by the next."""
+def _attempt(cell: Cell, folder: Path, parent: int) -> tuple[Cell, str]:
+    """Compute one cell; an error becomes a sentence, since it must not end a long run."""
+    if os.getppid() == parent:
+        _end_with(parent)
     try:
         with threadpool_limits(1):
             compute_cell(cell, folder)
@@ -43,11 +76,13 @@ def _attempt(cell: Cell, folder: Path) -> tuple[Cell, str]:
     return cell, ""
 
 
-def stored(cells: list[Cell], folder: Path) -> Results:
-    """The results that are there: setting -> method -> run -> result."""
-    found: Results = {}
-    for cell in cells:
-        result = read_cell(cell, folder)
-        if result is not None:
-            found.setdefault(cell.setting.key, {}).setdefault(cell.method, {})[cell.run] = result
-    return found
+@cache
+def _end_with(parent: int) -> None:
+    """End this worker within a second of its parent, also when the parent was killed and could say nothing."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)  # from a thread, sys.exit would only end the thread
+
+    threading.Thread(target=watch, daemon=True).start()

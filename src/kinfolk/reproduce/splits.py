@@ -51,18 +51,16 @@ def synthetic(make: Any, run: int, **options: Any) -> Split:
     """Syn 1 or Syn 2, fitted through the origin as the paper's model: every row enters with its mirror image.
 
     A row (x, y) and its mirror (-x, -y), half a weight each, give every method with an intercept the statistics of a
-    fit without one. Both are in one fold, as are the k-th rows of all tasks, which may be rows of one input.
+    fit without one. Both are in one fold, with the k-th rows of all other tasks, which may have the same inputs.
     """
     data = make(random_state=run, **options)
-    X, X_test = np.asarray(data.data, dtype=float), np.asarray(data.test_data, dtype=float)
-    X[:, 0], X_test[:, 0] = X[:, 0] - 1, X_test[:, 0] - 1
+    X = _table(data, data.data)
     mirrored = np.column_stack([X[:, 0], -X[:, 1:]])
-    n = len(X) // len(data.tasks)
-    row = np.arange(len(X)) % n  # in one fold for all tasks: so every fold has as many rows of each
+    row = np.arange(len(X)) % (len(X) // len(data.tasks))  # the k-th rows of all tasks: every fold has equally many
     return Split(
         np.vstack([X, mirrored]),
         np.concatenate([data.target, -data.target]),
-        X_test,
+        _table(data, data.test_data),
         data.test_target,
         data.tasks,
         np.tile(row, 2),
@@ -74,40 +72,28 @@ def synthetic(make: Any, run: int, **options: Any) -> Split:
 def wiener(run: int, *, n_samples: int) -> Split:
     """The network of Wiener systems; contiguous test rows follow the training rows."""
     data = make_wiener_network(n_samples, 200, random_state=run)
-    X, X_test = np.asarray(data.data, dtype=float), np.asarray(data.test_data, dtype=float)
-    X[:, 0], X_test[:, 0] = X[:, 0] - 1, X_test[:, 0] - 1
     truth = {"coef": data.coef, "edges": data.edges, "groups": data.groups, "topology": data.topology}
-    return _scaled(Split(X, data.target, X_test, data.test_target, data.tasks, truth=truth))
+    return _scaled(Split(*_rows(data), data.tasks, truth=truth))
 
 
 def birmingham(run: int, *, windows: str, lags: int) -> Split:
     """The first week trains, the other ten are the test; days are folds. `run` only draws folds."""
     data = _birmingham(windows, lags)
-    code = {lot: float(k) for k, lot in enumerate(data.tasks)}
-    tables = []
-    for table in (data.data, data.test_data):
-        lots = np.asarray(table[data.task] if hasattr(table, "columns") else table[:, 0])
-        codes = [code.get(lot, lot) for lot in lots.tolist()]
-        values = np.asarray(table.drop(columns=data.task) if hasattr(table, "columns") else table[:, 1:], dtype=float)
-        tables.append(np.column_stack([np.array(codes, dtype=float), values]))
-    rows = tables[0], data.target, tables[1], data.test_target
-    return _scaled(Split(*rows, data.tasks, data.groups, persistent=lags))
+    return _scaled(Split(*_rows(data), data.tasks, data.groups, persistent=lags))
 
 
 def parkinsons(run: int, *, inputs: str, by: str, ratio: float) -> Split:
     """A share of the rows, or of the sittings, of every patient trains."""
     data = _parkinsons(inputs)
-    table = np.asarray(data.data, dtype=float)
-    patient = np.searchsorted(data.tasks, table[:, 0])
+    table = _table(data, data.data)
     unit = data.groups if by == "sittings" else np.arange(len(table))
     rng = np.random.default_rng(run)
     train = np.zeros(len(unit), bool)
     for p in range(len(data.tasks)):
-        units = rng.permutation(np.unique(unit[patient == p]))
+        units = rng.permutation(np.unique(unit[table[:, 0] == p]))
         train |= np.isin(unit, units[: round(ratio * len(units))])
-    table[:, 0] = patient
-    rows = table[train], data.target[train], table[~train], data.target[~train]
-    return _scaled(Split(*rows, data.tasks, data.groups[train] if by == "sittings" else None))
+    groups = data.groups[train] if by == "sittings" else None
+    return _scaled(Split(table[train], data.target[train], table[~train], data.target[~train], data.tasks, groups))
 
 
 SOURCES: dict[str, Any] = {
@@ -129,10 +115,24 @@ def _parkinsons(inputs: str) -> Any:
     return load_parkinsons(inputs=inputs)
 
 
+def _rows(data: Any) -> tuple[Array, Array, Array, Array]:
+    """Training and test rows of a data set that has both."""
+    return _table(data, data.data), data.target, _table(data, data.test_data), data.test_target
+
+
+def _table(data: Any, table: Any) -> Array:
+    """Numbers, with the position of the task in `data.tasks` in column 0; without pandas it may be there already."""
+    position = {label: k for k, label in enumerate(data.tasks)}
+    cells = np.asarray(table, dtype=object)
+    codes = [position.get(label, label) for label in cells[:, 0]]
+    return np.column_stack([codes, cells[:, 1:]]).astype(float)
+
+
 def _scaled(rows: Split) -> Split:
     """Inputs in units of the training rows; targets stay in their own."""
     inputs = rows.X[:, 1:]
-    centre, spread = inputs.mean(axis=0), inputs.std(axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
-    X, X_test = (np.column_stack([part[:, 0], (part[:, 1:] - centre) / spread]) for part in (rows.X, rows.X_test))
-    return replace(rows, X=X, X_test=X_test, unit=(centre, spread))
+    centre = inputs.mean(axis=0)
+    scale = inputs.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    X, X_test = (np.column_stack([part[:, 0], (part[:, 1:] - centre) / scale]) for part in (rows.X, rows.X_test))
+    return replace(rows, X=X, X_test=X_test, unit=(centre, scale))
