@@ -1,5 +1,6 @@
 """Statistics of files are those of the rows in memory, whatever the format, the blocks and the threads."""
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from kinfolk import GramStats
 from kinfolk.large import gram_of_file
-from kinfolk.large.moments import Moments, sorted_by_slot
+from kinfolk.rows.moments import Moments
 from large.tables import FEATURES, assert_same, by_numpy, sales
 
 
@@ -193,19 +194,17 @@ def test_moments_of_any_blocks_are_those_of_all_rows(blocks, threads):
     rng = np.random.default_rng(len(blocks))
     slots = [np.array(block) for block in blocks]
     rows = [np.column_stack([rng.normal(size=(len(block), 3)), np.ones(len(block))]) for block in blocks]
-    shares = [Moments(4) for _ in range(threads)]
-    for slot, row in zip(slots, rows, strict=True):
-        assert all(share.add(row, mine) for share, mine in zip(shares, sorted_by_slot(slot, threads), strict=True))
+    moments = Moments(4)
+    with ThreadPoolExecutor(threads) as pool:
+        assert all(moments.add(row, slot, pool=(pool, threads)) for slot, row in zip(slots, rows, strict=True))
     everything, task = np.vstack(rows), np.concatenate(slots)
     reference = GramStats.from_codes(everything[:, :2], everything[:, 2], task, np.arange(6))
-    for w, share in enumerate(shares):
-        mine = np.arange(w, 6, threads)
-        n, mean, S = share.centred(mine // threads)
-        np.testing.assert_array_equal(n, reference.n[mine])
-        np.testing.assert_allclose(mean[:, 2], reference.y_mean[mine], atol=1e-12)
-        np.testing.assert_allclose(S[:, :2, :2], reference.G[mine], atol=1e-12)
-        np.testing.assert_allclose(S[:, :2, 2], reference.b[mine], atol=1e-12)
-        np.testing.assert_allclose(S[:, 2, 2], reference.yy[mine], atol=1e-12)
+    n, mean, S = moments.centred(np.arange(6))
+    np.testing.assert_array_equal(n, reference.n)
+    np.testing.assert_allclose(mean[:, 2], reference.y_mean, atol=1e-12)
+    np.testing.assert_allclose(S[:, :2, :2], reference.G, atol=1e-12)
+    np.testing.assert_allclose(S[:, :2, 2], reference.b, atol=1e-12)
+    np.testing.assert_allclose(S[:, 2, 2], reference.yy, atol=1e-12)
 
 
 def test_a_first_block_unlike_all_others_costs_few_digits(tmp_path):

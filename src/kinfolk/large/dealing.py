@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from kinfolk.large.arrow import Block
 from kinfolk.large.labels import LabelIndex
-from kinfolk.large.moments import stable_order
 from kinfolk.rows.folds import Folds, generator
 from kinfolk.rows.gram import GramStats
+from kinfolk.rows.moments import stable_order
 
 
 def check_folds(cv: Any) -> int:

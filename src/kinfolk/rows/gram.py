@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.memory import check_memory
+from kinfolk.rows.moments import TINY, Array, centred, moments_of_rows, moments_of_wide
 
-Array = NDArray[Any]  # always float64; NumPy's stubs do not carry that through arithmetic
-TINY = float(np.finfo(np.float64).tiny)
+__all__ = ["TINY", "Array", "GramStats", "check_size", "is_shared", "task_loss"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,30 +79,11 @@ class GramStats:
         weight: Array | None = None,
         feature_names: tuple[str, ...] | None = None,
     ) -> GramStats:
-        """Statistics of rows whose task is `labels[codes]`: one sort, then one batched product per task size."""
+        """Statistics of rows whose task is `labels[codes]`."""
         T, d = len(labels), X.shape[1]
         check_size(T, d)
-        count = np.bincount(codes, minlength=T)
-        by_size = np.argsort(count, kind="stable")
-        rank = np.empty(T, np.intp)
-        rank[by_size] = np.arange(T)
-        order = np.argsort(rank[codes], kind="stable")
-        rows = np.column_stack([X[order], y[order]])
-        w = None if weight is None else weight[order]
-
-        n, mean = np.zeros(T), np.zeros((T, d + 1))
-        G, b, yy = np.zeros((T, d, d)), np.zeros((T, d)), np.zeros(T)
-        first_row = 0
-        # Distinct sizes add up to at most the number of rows, so this loop is short: no loop over tasks.
-        for size, tasks in _runs(count[by_size], by_size):
-            rows_here = slice(first_row, first_row + size * len(tasks))
-            first_row = rows_here.stop
-            if size:
-                block = rows[rows_here].reshape(len(tasks), size, d + 1)
-                w_block = None if w is None else w[rows_here].reshape(len(tasks), size)
-                n[tasks], mean[tasks], S = _moments(block, w_block)
-                G[tasks], b[tasks], yy[tasks] = S[:, :d, :d], S[:, :d, d], S[:, d, d]
-        return cls(labels, n, mean[:, :d].copy(), mean[:, d].copy(), G, b, yy, feature_names)
+        moments = moments_of_rows(X, y, codes, T, weight)
+        return cls(labels, *moments.statistics(np.arange(T)), feature_names)
 
     @classmethod
     def from_wide(
@@ -120,15 +101,13 @@ class GramStats:
         """
         order = np.argsort(labels, kind="stable")
         Y, labels = Y[:, order], labels[order]
-        observed = ~np.isnan(Y)
-        if not observed.all():
-            check_size(Y.shape[1], X.shape[1])
-            stats = _wide_with_gaps(X, Y, observed, weight)
-            return cls(labels, *stats, feature_names)
         T, d = Y.shape[1], X.shape[1]
+        if np.isnan(Y).any():
+            check_size(T, d)
+            return cls(labels, *moments_of_wide(X, Y, weight).statistics(np.arange(T)), feature_names)
         w = np.ones(len(X)) if weight is None else weight
-        x_mean, Xw = _centred(X, w)
-        y_mean, Yw = _centred(Y, w)
+        x_mean, Xw = centred(X, w)
+        y_mean, Yw = centred(Y, w)
         return cls(
             labels,
             np.full(T, w.sum()),
@@ -268,77 +247,3 @@ def is_shared(G: Array) -> bool:
         return True
     scale = np.abs(G[0]).max(initial=0.0)
     return bool(np.abs(G[1] - G[0]).max() <= 1e-13 * scale) and bool(np.abs(G - G[0]).max() <= 1e-13 * scale)
-
-
-def _runs(sizes: NDArray[np.intp], tasks: NDArray[np.intp]) -> list[tuple[int, NDArray[np.intp]]]:
-    values, starts = np.unique(sizes, return_index=True)
-    return list(zip(values.tolist(), np.split(tasks, starts[1:]), strict=True))
-
-
-def _moments(block: Array, w: Array | None) -> tuple[Array, Array, Array]:
-    """Weights, means and centred second moments of k tasks of equal size, from a block (k, size, d + 1)."""
-    k, size, _ = block.shape
-    n = np.full(k, float(size)) if w is None else w.sum(axis=1)
-    safe_n = np.where(n > 0, n, 1.0)
-    mean = _weighted_sum(block, w) / safe_n[:, None]
-    centred = block - mean[:, None, :]
-    # The mean is rounded; what is left of it is measured and taken out again, so that a mean of 1e6 costs nothing.
-    rest = _weighted_sum(centred, w) / safe_n[:, None]
-    centred -= rest[:, None, :]
-    if w is not None:
-        centred *= np.sqrt(w)[:, :, None]
-        mean = np.where(n[:, None] > 0, mean, 0.0)
-    return n, mean + rest, np.matmul(centred.transpose(0, 2, 1), centred)
-
-
-def _centred(X: Array, w: Array) -> tuple[Array, Array]:
-    """Weighted means of the columns, and the centred columns times the root of the weights."""
-    n = max(w.sum(), TINY)
-    mean = w @ X / n
-    rest = w @ (X - mean) / n
-    return mean + rest, (X - mean - rest) * np.sqrt(w)[:, None]
-
-
-def _weighted_sum(block: Array, w: Array | None) -> Array:
-    return block.sum(axis=1) if w is None else np.einsum("kn,knd->kd", w, block)
-
-
-def _wide_with_gaps(
-    X: Array, Y: Array, observed: NDArray[np.bool_], weight: Array | None, block: int = 4096
-) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """Moments of every column over its observed rows: products of the inputs against the mask, in row blocks."""
-    w = np.ones(len(X)) if weight is None else weight
-    T, d = Y.shape[1], X.shape[1]
-    x0 = _origin(X, np.average(X, axis=0, weights=w))
-    y0 = _origin(Y, np.where(observed, Y, 0.0).sum(axis=0) / np.maximum(observed.sum(axis=0), 1))
-    n, sx, sy, yy = np.zeros(T), np.zeros((T, d)), np.zeros(T), np.zeros(T)
-    G, b = np.zeros((T, d * d)), np.zeros((T, d))
-    for start in range(0, len(X), block):
-        rows = slice(start, start + block)
-        x = X[rows] - x0
-        mask = observed[rows] * w[rows, None]
-        y = np.where(observed[rows], Y[rows] - y0, 0.0)
-        n += mask.sum(axis=0)
-        sx += mask.T @ x
-        sy += (mask * y).sum(axis=0)
-        yy += (mask * y * y).sum(axis=0)
-        b += (mask * y).T @ x
-        G += mask.T @ (x[:, :, None] * x[:, None, :]).reshape(len(x), d * d)
-    safe_n = np.where(n > 0, n, 1.0)
-    mx, my = sx / safe_n[:, None], sy / safe_n
-    G_centred = G.reshape(T, d, d) - n[:, None, None] * mx[:, :, None] * mx[:, None, :]
-    seen = n > 0
-    return (
-        n,
-        np.where(seen[:, None], mx + x0, 0.0),
-        np.where(seen, my + y0, 0.0),
-        G_centred,
-        b - (n * my)[:, None] * mx,
-        yy - n * my**2,
-    )
-
-
-def _origin(values: Array, mean: Array) -> Array:
-    """About what columns are summed: their mean, and exactly their value where they have but one (or NaN)."""
-    low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
-    return np.where(low == high, low, mean)
