@@ -64,6 +64,21 @@ def test_imports_point_one_way(path):
     assert not wrong
 
 
+STRUCTURES = {"Structure", "TaskGraph", "TaskCovariance", "TaskPrecision", "TaskTree"}
+
+
+def asked_classes(path):
+    """Names in the second argument of every isinstance and issubclass of a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
+            yield from (getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(node.args[1]))
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if "methods" not in p.parts], ids=module_name)
+def test_nobody_outside_the_methods_asks_for_the_class_of_a_structure(path):
+    assert not STRUCTURES & set(asked_classes(path))
+
+
 OPTIONAL = {"pandas", "polars", "pyarrow", "matplotlib", "networkx", "dask", "pyamg", "lightgbm", "statsmodels"}
 
 

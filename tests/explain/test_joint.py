@@ -106,7 +106,7 @@ def test_other_structures_are_named_in_the_error():
         graph_of(MTRL(task="who").fit(table, y), "roles")
     with pytest.raises(TypeError, match="Independent has no structure"):
         graph_of(Independent(task="who").fit(table, y), "roles")
-    with pytest.raises(TypeError, match="takes a fitted model or a TaskGraph, got list"):
+    with pytest.raises(TypeError, match="roles takes a fitted model, a TaskGraph.* got list"):
         graph_of([], "roles")
 
 

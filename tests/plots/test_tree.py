@@ -77,5 +77,5 @@ def test_what_cannot_be_drawn_is_said():
 
     with pytest.raises(ValueError, match="structure_ is None"):
         plot_structure(Model())
-    with pytest.raises(TypeError, match="cannot draw dict: give a fitted model"):
+    with pytest.raises(TypeError, match="takes a fitted model, a TaskGraph.* got dict"):
         plot_structure({})

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from kinfolk.reproduce import cells as module
-from kinfolk.reproduce.cells import Cell, cells_of, compute_cell, stored, structure_from_dict, structure_to_dict
+from kinfolk.reproduce.cells import Cell, cells_of, compute_cell, stored, structure_from_dict
 from kinfolk.reproduce.methods import METHODS, Fitted, Method
 from kinfolk.reproduce.runner import compute_missing
 from kinfolk.reproduce.settings import SETTINGS
@@ -32,7 +32,8 @@ def test_a_stored_cell_reads_back(tmp_path):
     assert read["key"] == json.loads(json.dumps(cell.key))
     tree = structure_from_dict(read["structure"], read["tasks_named"])
     assert tree.labels.tolist() == [str(k) for k in range(1, 21)]
-    assert structure_to_dict(structure_from_dict(read["structure"], list(range(20))))["levels"].shape == (3, 20)
+    assert tree.to_dict() == {**read["structure"], "labels": tree.labels.tolist()}
+    assert tree.levels.shape == (3, 20)
 
 
 def test_another_version_grid_run_or_setting_is_another_file(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from typing import Any
 from kinfolk.cli.console import Console
 from kinfolk.cli.tables import check_writable, load_model
 from kinfolk.export.graphs import graph_text, write_graph
-from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.methods.structures import TaskGraph, structure_of
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
@@ -26,12 +26,14 @@ def run(options: argparse.Namespace, console: Console) -> None:
 
 
 def graph_of(model: Any, console: Console) -> TaskGraph:
-    """The graph of the model, or the one that its covariance or precision draws."""
-    structure = model.structure_
-    if isinstance(structure, TaskGraph):
-        return structure
-    if isinstance(structure, (TaskCovariance, TaskPrecision)):
-        console.note(f"{type(model).__name__} has no graph of its own: edges are correlations of tasks above 0")
-        return structure.graph()
-    what = "nothing about the relations of tasks" if structure is None else f"a {type(structure).__name__}"
-    raise ValueError(f"{type(model).__name__} learns {what}, not a graph: fit gamtlcv, gamtl, ccmtl or gfl")
+    """The graph of the model, or the one that its covariance, precision or tree draws."""
+    structure = structure_of(model, "kinfolk graph")
+    name = type(model).__name__
+    if structure is None:
+        learns = "learns nothing about the relations of tasks, not a graph"
+        raise ValueError(f"{name} {learns}: fit gamtlcv, gamtl, ccmtl or gfl")
+    if structure.kind == "matrix":
+        console.note(f"{name} has no graph of its own: edges are correlations of tasks above 0")
+    if structure.kind == "tree":
+        console.note(f"{name} has no graph of its own: edges are the share of levels at which tasks are together")
+    return structure.graph()

@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from kinfolk.estimators.gamtl import GAMTL
 from kinfolk.estimators.gamtlcv import GAMTLCV
 from kinfolk.methods.gamtl.alternate import Alternation
 from kinfolk.methods.gamtl.problem import Problem, calibrated, solve, theta_at_start
-from kinfolk.methods.structures import TaskGraph
+from kinfolk.methods.structures import TaskGraph, structure_of
 from kinfolk.rows.gram import Array, GramStats, task_loss
 from kinfolk.rows.tables import read_table
 from kinfolk.rows.tasks import Rows, read_rows
@@ -115,7 +113,7 @@ def joint_of(model: Any, caller: str) -> Joint:
     if seen.sum() < 3:
         raise ValueError(f"{caller} compares pairs of tasks with others: it needs at least 3 tasks, got {seen.sum()}")
     gram = model.gram_ if seen.all() else model.gram_.select(seen)
-    graph = graph if seen.all() else _among(graph, seen)
+    graph = graph if seen.all() else graph.among(seen)
     if isinstance(model, GAMTL):
         estimator = clone(model).set_params(callback=None)
         problem = estimator._problem(gram, estimator._effects(gram))
@@ -130,24 +128,17 @@ def joint_of(model: Any, caller: str) -> Joint:
 
 def graph_of(model: Any, caller: str) -> TaskGraph:
     """The graph of a fitted model, or the graph itself; an error for models whose structure is something else."""
-    if isinstance(model, TaskGraph):
-        return model
-    if not hasattr(model, "fit"):
-        raise TypeError(f"{caller} takes a fitted model or a TaskGraph, got {type(model).__name__}")
-    check_is_fitted(model, "coef_")
-    structure = getattr(model, "structure_", None)
-    if not isinstance(structure, TaskGraph):
-        what = "no structure" if structure is None else f"a {type(structure).__name__}"
+    structure = structure_of(model, caller)
+    if structure is None or structure.kind != "graph":
+        what = "no structure"
+        remedy = ""
+        if structure is not None:
+            what = f"a {type(structure).__name__}"
+            remedy = ", or structure_.graph() as a TaskGraph"
         raise TypeError(
-            f"{caller} reads a TaskGraph, but {type(model).__name__} has {what}: use GAMTL, GAMTLCV or RBFGAMTL"
-            + (", or structure_.graph() as a TaskGraph" if hasattr(structure, "graph") else "")
+            f"{caller} reads a TaskGraph, but {type(model).__name__} has {what}: use GAMTL, GAMTLCV or RBFGAMTL{remedy}"
         )
-    return structure
-
-
-def _among(graph: TaskGraph, which: NDArray[np.bool_]) -> TaskGraph:
-    remoteness = None if graph.remoteness is None else graph.remoteness[which]
-    return TaskGraph(sparse.csr_array(graph.adjacency[which][:, which]), graph.labels[which], remoteness)
+    return structure.graph()
 
 
 def rows_like(model: Any, X: Any, y: Any, caller: str) -> tuple[Rows, Array]:

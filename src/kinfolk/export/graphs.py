@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from kinfolk.files import replacing
-from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.methods.structures import TaskGraph, structure_of
 
 FORMATS = ("csv", "graphml", "json")
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -26,7 +26,7 @@ def write_graph(graph: Any, path: str | os.PathLike[str], format: str | None = N
 
     Parameters
     ----------
-    graph : a `TaskGraph`, or a `TaskCovariance` or `TaskPrecision`, written as the graph of its correlations
+    graph : a `TaskGraph`; or another structure or a fitted model, written as `structure_.graph()`
     path : the file; missing folders are made
     format : "csv" (edges: task, neighbor, weight), "graphml" (Gephi, Cytoscape, yEd, networkx) or "json" (nodes and
         links, as d3 and networkx read them); by default what the name of the file ends in
@@ -79,13 +79,14 @@ def write_coefficients(model: Any, path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _as_graph(graph: Any) -> TaskGraph:
-    if isinstance(graph, (TaskCovariance, TaskPrecision)):
-        return graph.graph()
-    if not isinstance(graph, TaskGraph):
-        what = "this method learns no relations between tasks" if graph is None else f"{type(graph).__name__} has none"
-        raise ValueError(f"no graph to write: {what}. Use GAMTL, GAMTLCV, MTRL, MSSL, GFL or CCMTL.")
-    return graph
+def _as_graph(given: Any) -> TaskGraph:
+    structure = structure_of(given, "write_graph") if given is not None else None
+    if structure is None:
+        raise ValueError(
+            "no graph to write: this method learns no relations between tasks. Use GAMTL, GAMTLCV, MTRL, MSSL, GFL or "
+            "CCMTL."
+        )
+    return structure.graph()
 
 
 def _csv(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:

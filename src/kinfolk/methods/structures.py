@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
+from sklearn.exceptions import NotFittedError
 
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.graph.communities import louvain
@@ -16,6 +18,89 @@ from kinfolk.solvers.graph.edges import laplacian
 
 if TYPE_CHECKING:
     import networkx
+
+
+RELATED = 0.1  # correlations up to this size are too small to put two tasks into one group
+
+
+class Structure(ABC):
+    """What all structures have in common: a graph, a covariance, a precision or a tree over named tasks.
+
+    Attributes
+    ----------
+    labels : task names (T,)
+    kind : how it is drawn: "graph", "matrix" or "tree"
+    matrices : its matrices that a heat map can show, the first by default
+    forms : every structure by its name in `to_dict`: "graph", "covariance", "precision", "tree"
+    """
+
+    labels: NDArray[Any]
+    kind: ClassVar[str]
+    matrices: ClassVar[tuple[str, ...]] = ()
+    forms: ClassVar[dict[str, type[Structure]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__name__.startswith("Task"):
+            Structure.forms[cls.__name__.removeprefix("Task").lower()] = cls
+
+    @abstractmethod
+    def among(self, tasks: NDArray[Any]) -> Self:
+        """The part of the structure among some tasks, given by positions or by a mask."""
+
+    @abstractmethod
+    def expanded(self, labels: NDArray[Any]) -> Self:
+        """The same structure among more tasks; `labels` are sorted and hold all the present ones."""
+
+    @abstractmethod
+    def scores(self) -> Any:
+        """How related every pair of tasks is: a matrix (T, T), dense or sparse, with zero diagonal."""
+
+    @abstractmethod
+    def groups(self) -> NDArray[np.intp]:
+        """Group of every task, 0 the largest; -1 for tasks that stand alone."""
+
+    def graph(self, above: float = 0.0, *, opposed: bool = True) -> TaskGraph:
+        """The tasks joined by their scores, where these exceed `above`; negative scores count by size if `opposed`."""
+        scores = self.scores()
+        weight = np.abs(scores) if opposed else np.maximum(scores, 0.0)
+        weight[weight <= above] = 0.0
+        return TaskGraph(sparse.csr_array(weight), self.labels)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The structure as lists and numbers, for JSON."""
+        form = type(self).__name__.removeprefix("Task").lower()
+        return {"kind": form, "labels": self.labels.tolist(), **self._numbers()}
+
+    @classmethod
+    def from_dict(cls, stored: dict[str, Any]) -> Structure:
+        """The structure that `to_dict` described."""
+        form = cls.forms.get(stored["kind"])
+        if form is None:
+            raise ValueError(f"a structure of kind {stored['kind']!r}: known are {', '.join(map(repr, cls.forms))}")
+        return form._of_numbers(stored, np.asarray(stored["labels"]))
+
+    @abstractmethod
+    def _numbers(self) -> dict[str, Any]:
+        """What `to_dict` says beside the labels."""
+
+    @classmethod
+    @abstractmethod
+    def _of_numbers(cls, stored: dict[str, Any], labels: NDArray[Any]) -> Self:
+        """The structure again, from what `_numbers` said."""
+
+
+def structure_of(given: Any, caller: str) -> Structure | None:
+    """The structure itself, or that of a fitted model, which may be None; an error for anything else."""
+    if isinstance(given, Structure):
+        return given
+    if not hasattr(given, "fit") and not hasattr(given, "structure_"):
+        known = "a TaskGraph, TaskCovariance, TaskPrecision or TaskTree"
+        raise TypeError(f"{caller} takes a fitted model, {known}, got {type(given).__name__}")
+    if not hasattr(given, "structure_"):
+        raise NotFittedError(f"{caller}: this {type(given).__name__} is not fitted: call fit(X, y) first")
+    structure: Structure | None = given.structure_
+    return structure
 
 
 class Edge(NamedTuple):
@@ -27,7 +112,7 @@ class Edge(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TaskGraph:
+class TaskGraph(Structure):
     """A sparse weighted graph over named tasks.
 
     Attributes
@@ -48,6 +133,8 @@ class TaskGraph:
     adjacency: sparse.csr_array
     labels: NDArray[Any]
     remoteness: Array | None = None
+    kind = "graph"
+    matrices = ("adjacency",)
 
     @cached_property
     def degree(self) -> Array:
@@ -64,12 +151,9 @@ class TaskGraph:
         upper = sparse.triu(self.adjacency, k=1, format="coo")
         i, j = upper.coords
         order = np.lexsort((j, i, -upper.data))
-        return [
-            Edge(self.labels[a].item(), self.labels[b].item(), float(w))
-            if isinstance(self.labels[a], np.generic)
-            else Edge(self.labels[a], self.labels[b], float(w))
-            for a, b, w in zip(i[order], j[order], upper.data[order], strict=True)
-        ]
+        one = self.labels[i[order]].tolist()
+        two = self.labels[j[order]].tolist()
+        return [Edge(*edge) for edge in zip(one, two, upper.data[order].tolist(), strict=True)]
 
     def communities(self) -> list[list[Any]]:
         """Groups of tasks, largest first; outliers stand alone at the end."""
@@ -115,6 +199,21 @@ class TaskGraph:
         graph.add_weighted_edges_from(self.edges())
         return graph
 
+    def graph(self, above: float = 0.0, *, opposed: bool = True) -> TaskGraph:
+        """The graph itself, or its edges with a weight above `above`; no weight is negative."""
+        if above <= 0:
+            return self
+        return TaskGraph(sparse.csr_array(self.adjacency * (self.adjacency > above)), self.labels, self.remoteness)
+
+    def scores(self) -> sparse.csr_array:
+        """The weights of the edges."""
+        return self.adjacency
+
+    def among(self, tasks: NDArray[Any]) -> TaskGraph:
+        """The tasks given, by positions or a mask, and the edges between them."""
+        remoteness = None if self.remoteness is None else self.remoteness[tasks]
+        return TaskGraph(sparse.csr_array(self.adjacency[tasks][:, tasks]), self.labels[tasks], remoteness)
+
     def expanded(self, labels: NDArray[Any]) -> TaskGraph:
         """The same graph among more tasks; the new ones have no edges."""
         position = np.searchsorted(labels, self.labels)
@@ -128,6 +227,17 @@ class TaskGraph:
             remoteness[position] = self.remoteness
         return TaskGraph(grown, labels, remoteness)
 
+    def _numbers(self) -> dict[str, Any]:
+        remoteness = None if self.remoteness is None else self.remoteness.tolist()
+        return {"matrix": self.adjacency.toarray().tolist(), "remoteness": remoteness}
+
+    @classmethod
+    def _of_numbers(cls, stored: dict[str, Any], labels: NDArray[Any]) -> TaskGraph:
+        remoteness = stored["remoteness"]
+        if remoteness is not None:
+            remoteness = np.array(remoteness, dtype=np.float64)
+        return cls(sparse.csr_array(np.array(stored["matrix"], dtype=np.float64)), labels, remoteness)
+
     def __repr__(self) -> str:
         T = len(self.labels)
         return (
@@ -136,8 +246,74 @@ class TaskGraph:
         )
 
 
+class _TaskMatrix(Structure):
+    """A structure that is one symmetric matrix, the first of `matrices`, read by the relation of every pair.
+
+    `relation` names the matrix of relations, with ones on the diagonal, and `title` says what it is.
+    """
+
+    kind = "matrix"
+    relation: ClassVar[str]
+    title: ClassVar[str]
+
+    @property
+    def matrix(self) -> Array:
+        """The matrix that was estimated."""
+        M: Array = getattr(self, self.matrices[0])
+        return M
+
+    @property
+    def relations(self) -> Array:
+        """Correlations or partial correlations of all pairs, ones on the diagonal."""
+        M: Array = getattr(self, self.relation)
+        return M
+
+    def scores(self) -> Array:
+        """The relations with their sign, since related tasks have similar coefficients and not opposite ones."""
+        scores = self.relations.copy()
+        np.fill_diagonal(scores, 0.0)
+        return scores
+
+    def groups(self) -> NDArray[np.intp]:
+        """Communities of the graph of all relations that exceed 0.1 in size; -1 for outliers."""
+        return self.graph(above=RELATED).groups()
+
+    def among(self, tasks: NDArray[Any]) -> Self:
+        """Rows and columns of the tasks given, by positions or a mask."""
+        return self._with(self.matrix[tasks][:, tasks], self.labels[tasks])
+
+    def expanded(self, labels: NDArray[Any]) -> Self:
+        """The same among more tasks; the new ones have the average diagonal and no relations."""
+        position = np.searchsorted(labels, self.labels)
+        grown = np.diag(np.full(len(labels), np.diagonal(self.matrix).mean()))
+        grown[np.ix_(position, position)] = self.matrix
+        return self._with(grown, labels)
+
+    @classmethod
+    def _with(cls, matrix: Array, labels: NDArray[Any]) -> Self:
+        make: Any = cls
+        made: Self = make(matrix, labels)
+        return made
+
+    def _numbers(self) -> dict[str, Any]:
+        return {"matrix": self.matrix.tolist()}
+
+    @classmethod
+    def _of_numbers(cls, stored: dict[str, Any], labels: NDArray[Any]) -> Self:
+        return cls._with(np.array(stored["matrix"], dtype=np.float64), labels)
+
+    def _strongest(self) -> str:
+        """The pair with the largest absolute relation, in words; nothing if no two tasks are related."""
+        upper = np.triu(self.relations, k=1)
+        i, j = np.unravel_index(np.argmax(np.abs(upper)), upper.shape)
+        if upper[i, j] == 0:
+            return ""
+        a, b = self.labels[[i, j]].tolist()
+        return f", strongest {self.relation.replace('_', ' ')} {upper[i, j]:.2f} between {a!r} and {b!r}"
+
+
 @dataclass(frozen=True, eq=False)
-class TaskCovariance:
+class TaskCovariance(_TaskMatrix):
     """How the coefficients of named tasks vary together.
 
     Attributes
@@ -157,28 +333,22 @@ class TaskCovariance:
 
     covariance: Array
     labels: NDArray[Any]
+    matrices = ("covariance", "correlation")
+    relation = "correlation"
+    title = "Correlation of the tasks' coefficients"
 
     @cached_property
     def correlation(self) -> Array:
         """Covariances over the roots of both variances; 0 for a task without variance, ones on the diagonal."""
         return _unit_diagonal(self.covariance)
 
-    def graph(self, above: float = 0.0) -> TaskGraph:
-        """The tasks joined by the absolute values of their correlations, where these exceed `above`."""
-        return _graph_of(self.correlation, self.labels, above)
-
-    def expanded(self, labels: NDArray[Any]) -> TaskCovariance:
-        """The same among more tasks; the new ones have the average variance and are related to none."""
-        return TaskCovariance(_expanded(self.covariance, self.labels, labels), labels)
-
     def __repr__(self) -> str:
         rank = np.linalg.matrix_rank(self.covariance, tol=1e-8 * np.trace(self.covariance), hermitian=True)
-        strongest = _strongest(self.correlation, self.labels, "correlation")
-        return f"TaskCovariance({len(self.labels)} tasks, rank {rank}{strongest})"
+        return f"TaskCovariance({len(self.labels)} tasks, rank {rank}{self._strongest()})"
 
 
 @dataclass(frozen=True, eq=False)
-class TaskPrecision:
+class TaskPrecision(_TaskMatrix):
     """How the coefficients of named tasks depend on each other, given all the others.
 
     A zero off the diagonal says that two tasks are independent given the rest. It is not the Laplacian of a graph:
@@ -203,6 +373,9 @@ class TaskPrecision:
 
     precision: Array
     labels: NDArray[Any]
+    matrices = ("precision", "partial_correlation", "covariance")
+    relation = "partial_correlation"
+    title = "Partial correlation of the tasks' coefficients, given all the others"
 
     @cached_property
     def partial_correlation(self) -> Array:
@@ -219,18 +392,9 @@ class TaskPrecision:
         inverse = linalg.cho_solve(factor, np.eye(len(self.labels)))
         return (inverse + inverse.T) / 2
 
-    def graph(self, above: float = 0.0) -> TaskGraph:
-        """The tasks joined by the absolute values of their partial correlations, where these exceed `above`."""
-        return _graph_of(self.partial_correlation, self.labels, above)
-
-    def expanded(self, labels: NDArray[Any]) -> TaskPrecision:
-        """The same among more tasks; the new ones have the average precision and depend on none."""
-        return TaskPrecision(_expanded(self.precision, self.labels, labels), labels)
-
     def __repr__(self) -> str:
         pairs = int(np.count_nonzero(np.triu(self.precision, k=1)))
-        strongest = _strongest(self.partial_correlation, self.labels, "partial correlation")
-        return f"TaskPrecision({len(self.labels)} tasks, {pairs} pair{'s' * (pairs != 1)} dependent{strongest})"
+        return f"TaskPrecision({len(self.labels)} tasks, {pairs} pair{'s' * (pairs != 1)} dependent{self._strongest()})"
 
 
 def _unit_diagonal(M: Array) -> Array:
@@ -240,27 +404,3 @@ def _unit_diagonal(M: Array) -> Array:
     scaled = np.clip(inverse[:, None] * M * inverse, -1.0, 1.0)
     np.fill_diagonal(scaled, 1.0)
     return scaled
-
-
-def _graph_of(relation: Array, labels: NDArray[Any], above: float) -> TaskGraph:
-    weight = np.abs(relation)
-    np.fill_diagonal(weight, 0.0)
-    weight[weight <= above] = 0.0
-    return TaskGraph(sparse.csr_array(weight), labels)
-
-
-def _expanded(M: Array, labels: NDArray[Any], more: NDArray[Any]) -> Array:
-    position = np.searchsorted(more, labels)
-    grown = np.diag(np.full(len(more), np.diagonal(M).mean()))
-    grown[np.ix_(position, position)] = M
-    return grown
-
-
-def _strongest(relation: Array, labels: NDArray[Any], name: str) -> str:
-    """The pair with the largest absolute relation, in words; nothing if no two tasks are related."""
-    upper = np.triu(relation, k=1)
-    i, j = np.unravel_index(np.argmax(np.abs(upper)), upper.shape)
-    if upper[i, j] == 0:
-        return ""
-    a, b = labels[[i, j]].tolist()
-    return f", strongest {name} {upper[i, j]:.2f} between {a!r} and {b!r}"

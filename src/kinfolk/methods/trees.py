@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.methods.structures import Structure
 from kinfolk.rows.gram import Array
 
 
 @dataclass(frozen=True, eq=False)
-class TaskTree:
+class TaskTree(Structure):
     """A tree whose leaves are tasks; a level is a partition of the tasks, and groups only grow towards the root.
 
     Attributes
@@ -39,6 +40,7 @@ class TaskTree:
 
     levels: NDArray[np.intp]
     labels: NDArray[Any]
+    kind = "tree"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", np.asarray(self.labels))
@@ -70,8 +72,14 @@ class TaskTree:
     def __len__(self) -> int:
         return len(self.levels)
 
-    def groups(self, level: int) -> NDArray[np.intp]:
-        """Group number of every task at a level; negative levels count from the root."""
+    def groups(self, level: int | None = None) -> NDArray[np.intp]:
+        """Group number of every task at a level; negative levels count from the root.
+
+        Without a level: the groups of the coarsest level that has more than one, 0 the largest, -1 for tasks alone.
+        """
+        if level is None:
+            parted = [group for group in self.levels if group.any()]
+            return _by_size(parted[-1]) if parted else np.zeros(len(self.labels), np.intp)
         if not -len(self) <= level < len(self):
             raise ValueError(f"level={level}: the tree has levels 0 (finest) to {len(self) - 1} (root)")
         return self.levels[level].copy()
@@ -124,6 +132,19 @@ class TaskTree:
             below = group
         return text[0] + ";"
 
+    def scores(self) -> Array:
+        """The share of levels below the root at which two tasks are in one group."""
+        below = self.levels[:-1]
+        scores = np.zeros(2 * self.labels.shape)
+        for level in below:
+            scores += (level[:, None] == level) / len(below)
+        np.fill_diagonal(scores, 0.0)
+        return scores
+
+    def among(self, tasks: NDArray[Any]) -> TaskTree:
+        """The tree over the tasks given, by positions or a mask."""
+        return TaskTree(self.levels[:, tasks], self.labels[tasks])
+
     def expanded(self, labels: NDArray[Any]) -> TaskTree:
         """The same tree among more tasks; the new ones stand alone up to the root."""
         labels = np.asarray(labels)
@@ -132,6 +153,13 @@ class TaskTree:
         levels[:, known] = self.levels[:, np.searchsorted(self.labels, labels[known])]
         levels[-1] = 0
         return TaskTree(levels, labels)
+
+    def _numbers(self) -> dict[str, Any]:
+        return {"levels": self.levels.tolist()}
+
+    @classmethod
+    def _of_numbers(cls, stored: dict[str, Any], labels: NDArray[Any]) -> TaskTree:
+        return cls(np.array(stored["levels"]), labels)
 
     def __repr__(self) -> str:
         counts = ", ".join(str(level.max() + 1) for level in self.levels)
@@ -144,6 +172,13 @@ def _numbered(group: NDArray[Any]) -> NDArray[np.intp]:
     rank = np.empty(len(first), np.intp)
     rank[np.argsort(first)] = np.arange(len(first))
     return rank[inverse.ravel()]
+
+
+def _by_size(group: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The same groups, the largest numbered 0; -1 for tasks that are a group alone."""
+    size = np.bincount(group)
+    rank = np.argsort(np.argsort(-size, kind="stable"))
+    return np.where(size[group] > 1, rank[group], -1)
 
 
 def _text(label: Any) -> Any:

@@ -16,12 +16,6 @@ from kinfolk.rows.gram import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# What can be shown of every structure, the first by default.
-SHOWN: dict[type, tuple[str, ...]] = {
-    TaskGraph: ("adjacency",),
-    TaskCovariance: ("covariance", "correlation"),
-    TaskPrecision: ("precision", "partial_correlation", "covariance"),
-}
 SMALLEST = 5.0  # points: names smaller than this are not written
 
 
@@ -99,8 +93,8 @@ def plot_coefficients(
 
 def _matrix(structure: Any, show: str | None) -> tuple[Array, str]:
     """The matrix to draw and what it is called."""
-    known = next((names for kind, names in SHOWN.items() if isinstance(structure, kind)), None)
-    if known is None:
+    known = getattr(structure, "matrices", ())
+    if not known:
         M = np.asarray(structure.toarray() if hasattr(structure, "toarray") else structure)
         if M.ndim != 2 or M.shape[0] != M.shape[1] or M.dtype.kind not in "fiub":
             raise ValueError(
@@ -118,15 +112,11 @@ def _matrix(structure: Any, show: str | None) -> tuple[Array, str]:
 
 def _communities(structure: Any, M: Array | None, T: int = 0) -> NDArray[np.intp]:
     """Community of every task, by the structure's own graph or by the size of the entries of M."""
-    if isinstance(structure, TaskGraph):
+    if hasattr(structure, "groups"):
         return structure.groups()
-    if isinstance(structure, (TaskCovariance, TaskPrecision)):
-        return structure.graph().groups()
-    if hasattr(structure, "levels"):
-        return structure.groups(max(len(structure) - 2, 0))
     if M is None:
         return np.zeros(T, np.intp)
-    return TaskCovariance((M + M.T) / 2, np.arange(len(M))).graph().groups()
+    return TaskCovariance((M + M.T) / 2, np.arange(len(M))).groups()
 
 
 def _heat_map(ax: Axes, M: Array, label: str, limit: float, aspect: str = "equal") -> None:

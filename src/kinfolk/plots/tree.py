@@ -32,7 +32,7 @@ def plot_tree(tree: TaskTree, *, ax: Axes | None = None) -> Axes:
     row = np.empty(T)
     row[order] = np.arange(T)
     lines, owner = _branches(tree.levels, row)
-    colours = np.array(canvas.group_colours(_coloured(tree.levels)))
+    colours = np.array(canvas.group_colours(tree.groups()))
     shades = np.where(owner < 0, canvas.INK, colours[np.maximum(owner, 0)])
     width = float(np.clip(canvas.extent_in_points(ax)[1] / T / 2, 0.4, 1.2))
     canvas.draw_lines(ax, lines, widths=width, colours=shades.tolist())
@@ -70,16 +70,6 @@ def _branches(levels: NDArray[np.intp], row: Array) -> tuple[Array, NDArray[np.i
             height[inside], centre[inside] = h + 1, sum(ends) / 2
         below = group
     return np.array(lines, dtype=np.float64).reshape(-1, 2, 2), np.array(owner, dtype=np.intp)
-
-
-def _coloured(levels: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Groups of the coarsest level that has more than one, numbered by size."""
-    parted = [level for level in levels if level.max() > 0]
-    group = parted[-1] if parted else levels[-1]
-    sizes = np.bincount(group)
-    rank = np.empty(len(sizes), np.intp)
-    rank[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
-    return rank[group]
 
 
 def _name_leaves(ax: Axes, tree: TaskTree, order: NDArray[np.intp]) -> None:

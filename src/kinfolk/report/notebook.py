@@ -36,7 +36,9 @@ def compact_html(model: MultiTaskRegressor) -> str:
     names = plain_names(model.tasks_)
     sentences = "".join(f"<li>{escape(s)}</li>" for s in headline(model, names, groups, None))
     structure = model.structure_
-    picture = _picture(structure, names, groups) if isinstance(structure, TaskGraph) and len(names) <= SPRINGS else ""
+    picture = ""
+    if structure is not None and structure.kind == "graph" and len(names) <= SPRINGS:
+        picture = _picture(structure, names, groups)
     return (
         '<div class="kinfolk" style="display:flex;flex-wrap:wrap;gap:1em;align-items:center">'
         f'{picture}<div style="flex:1 1 16em;min-width:14em;overflow-wrap:anywhere">'

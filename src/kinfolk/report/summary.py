@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from kinfolk._version import __version__
 from kinfolk.estimators.gamtlcv import feature_scale
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.structures import TaskGraph
 from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.progress import Callback, report
 from kinfolk.report.errors import TaskErrors, task_errors
@@ -156,7 +155,7 @@ def _tasks(
     gram = getattr(model, "gram_", None)
     if gram is not None:
         columns.append(("rows", "rows", "rows of the task in the fit", short(gram.n)))
-    if isinstance(model.structure_, TaskGraph):
+    if model.structure_ is not None and model.structure_.kind == "graph":
         A = model.structure_.adjacency
         columns.append(("neighbors", "neighbours", "in the fitted graph", np.diff(A.indptr).tolist()))
         columns.append(("role", "role", "a bridge has much of its weight in other groups", role_names(model)))

@@ -11,7 +11,7 @@ from scipy import sparse
 from kinfolk.estimators.gamtl import GAMTL
 from kinfolk.estimators.gamtlcv import GAMTLCV, feature_scale
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.methods.structures import TaskGraph
 from kinfolk.methods.trees import TaskTree
 from kinfolk.progress import Callback, report
 from kinfolk.report.plain import short
@@ -27,17 +27,9 @@ CELLS = 100  # rows and columns of a matrix that are drawn; more tasks are avera
 
 def task_groups(model: MultiTaskRegressor) -> NDArray[np.intp]:
     """Group of every task, 0 the largest, -1 for outliers; all 0 where the method says nothing."""
-    structure, T = model.structure_, len(model.tasks_)
-    if isinstance(structure, TaskCovariance | TaskPrecision):
-        structure = structure.graph(above=0.1)
-    if isinstance(structure, TaskGraph):
-        return structure.groups()
-    if isinstance(structure, TaskTree) and len(structure) > 1:
-        level = structure.groups(-2)
-        size = np.bincount(level)
-        rank = np.argsort(np.argsort(-size, kind="stable"))
-        return np.where(size[level] > 1, rank[level], -1)
-    return np.zeros(T, np.intp)
+    if model.structure_ is None:
+        return np.zeros(len(model.tasks_), np.intp)
+    return model.structure_.groups()
 
 
 def view_of(
@@ -49,40 +41,22 @@ def view_of(
     callback: Callback | None = None,
 ) -> dict[str, Any]:
     """The picture of the structure among the tasks at `shown`, as plain data; `kind` is "graph", "matrix" or "tree"."""
-    structure = _among(model.structure_, shown)
+    structure = model.structure_
+    if structure is not None and len(shown) < len(groups):
+        structure = structure.among(shown)
     groups = groups[shown]
-    if isinstance(structure, TaskGraph):
+    if structure is not None and structure.kind == "graph":
         return _graph_view(model, structure, groups, confidence, callback)
-    if isinstance(structure, TaskTree):
+    if structure is not None and structure.kind == "tree":
         return _tree_view(structure)
-    if isinstance(structure, TaskCovariance):
-        return _matrix_view(structure.correlation, groups, "Correlation of the tasks' coefficients")
-    if isinstance(structure, TaskPrecision):
-        return _matrix_view(
-            structure.partial_correlation,
-            groups,
-            "Partial correlation of the tasks' coefficients, given all the others",
-        )
+    if structure is not None:
+        return _matrix_view(structure.relations, groups, structure.title)
     return _matrix_view(
         _likeness(model.coef_[shown]),
         groups,
         "Likeness of coefficients: the cosine between two tasks' "
         "coefficients, both less the mean of all. The method itself learns no relation between tasks",
     )
-
-
-def _among(structure: Any, shown: NDArray[np.intp]) -> Any:
-    """The part of a structure among some tasks."""
-    if structure is None or len(structure.labels) == len(shown):
-        return structure
-    labels = structure.labels[shown]
-    if isinstance(structure, TaskGraph):
-        return TaskGraph(sparse.csr_array(structure.adjacency[shown][:, shown]), labels)
-    if isinstance(structure, TaskTree):
-        return TaskTree(structure.levels[:, shown], labels)
-    if isinstance(structure, TaskCovariance):
-        return TaskCovariance(structure.covariance[np.ix_(shown, shown)], labels)
-    return TaskPrecision(structure.precision[np.ix_(shown, shown)], labels)
 
 
 def _graph_view(

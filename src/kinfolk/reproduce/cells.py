@@ -13,17 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from kinfolk.files import replacing
-from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
-from kinfolk.methods.trees import TaskTree
+from kinfolk.methods.structures import Structure
 from kinfolk.reproduce.methods import METHODS, ORACLE, Fitted, Method
 from kinfolk.reproduce.recovery import recovered
 from kinfolk.reproduce.referee import score
 from kinfolk.reproduce.settings import VERSION, Setting
 from kinfolk.reproduce.splits import Split, split
-from kinfolk.rows.gram import Array
 
 Results = dict[str, dict[str, dict[int, dict[str, Any]]]]  # setting -> method -> run -> result
 LIGHT_WITHOUT = ("LightGBM",)
@@ -146,33 +143,15 @@ def _judged(cell: Cell, rows: Split, fitted: Fitted) -> dict[str, Any]:
         first = np.flatnonzero(codes == 0)[:TRACE]
         result["trace"] = {"target": rows.y_test[first], "prediction": prediction[first]}
         if structure is not None:
-            result["structure"] = structure_to_dict(structure)
+            codes_of_tasks = structure.labels.astype(int).tolist()
+            result["structure"] = {**structure.to_dict(), "labels": codes_of_tasks}
     return result
 
 
-def structure_to_dict(structure: Any) -> dict[str, Any]:
-    """A structure as plain lists."""
-    labels = np.asarray(structure.labels).astype(int).tolist()
-    if isinstance(structure, TaskGraph):
-        A = structure.adjacency.toarray()
-        return {"kind": "graph", "labels": labels, "matrix": A, "remoteness": structure.remoteness}
-    if isinstance(structure, TaskTree):
-        return {"kind": "tree", "labels": labels, "levels": structure.levels}
-    if isinstance(structure, TaskCovariance):
-        return {"kind": "covariance", "labels": labels, "matrix": structure.covariance}
-    return {"kind": "precision", "labels": labels, "matrix": structure.precision}
-
-
-def structure_from_dict(stored: dict[str, Any], names: list[Any]) -> Any:
+def structure_from_dict(stored: dict[str, Any], names: list[Any]) -> Structure:
     """The structure again, with the tasks' own names."""
     labels = np.array([str(names[k]) for k in stored["labels"]], dtype=object)
-    if stored["kind"] == "tree":
-        return TaskTree(np.array(stored["levels"]), labels)
-    matrix: Array = np.array(stored["matrix"])
-    if stored["kind"] == "graph":
-        remoteness = None if stored["remoteness"] is None else np.array(stored["remoteness"])
-        return TaskGraph(sparse.csr_array(matrix), labels, remoteness)
-    return (TaskCovariance if stored["kind"] == "covariance" else TaskPrecision)(matrix, labels)
+    return Structure.from_dict({**stored, "labels": labels})
 
 
 def _plain(value: Any) -> Any:

@@ -13,9 +13,8 @@ from scipy import sparse
 from kinfolk.datasets import load_birmingham
 from kinfolk.diagnostics import conditional_kl, dtw_distances, embed
 from kinfolk.files import replacing
-from kinfolk.methods.structures import TaskGraph
-from kinfolk.methods.trees import TaskTree
-from kinfolk.plots import plot_graph, plot_matrix, plot_tree
+from kinfolk.methods.structures import Structure, TaskGraph
+from kinfolk.plots import plot_graph, plot_structure
 from kinfolk.reproduce.cells import structure_from_dict
 from kinfolk.reproduce.settings import Setting
 from kinfolk.reproduce.splits import split
@@ -26,6 +25,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DRAWN = ("MTRL", "MSSL", "BMSL", "TAT", "GFL", "CCMTL", "GAMTL", "RBF-GAMTL", "GAMTLCV")
+DRAWN_AS = {
+    "graph": "graph",
+    "tree": "tree",
+    "covariance": "task covariance",
+    "precision": "inverse of the task precision",
+}
 HALF_HOURS = 18 * 7 * 2  # readings of two weeks, the length of the warped series
 SAME_PLACE = (8, 9, 17)  # numbers of the car parks with equal coordinates, green in the paper
 
@@ -70,26 +75,22 @@ def structure_figure(setting: Setting, results: Mapping[str, Any], path: Path) -
     figure, axes = _sheet(len(drawn))
     names = list(range(1, len(xy) + 1))  # numbers as in the paper; car parks in the order of the file
     for ax, name in zip(axes, drawn, strict=False):
-        structure = structure_from_dict(results[name][0]["structure"], names)
-        at = np.array(results[name][0]["structure"]["labels"])
+        stored = results[name][0]["structure"]
+        structure = structure_from_dict(stored, names)
+        at = np.array(stored["labels"])
         _draw(ax, structure, xy[at], [str(k) for k in SAME_PLACE] if setting.part == "birmingham" else [])
-        ax.set_title(f"{name} ({_kind(structure)})", fontsize=11)
+        ax.set_title(f"{name} ({DRAWN_AS[stored['kind']]})", fontsize=11)
     _save(figure, path)
     return path, f"{setting.title}: the structure that each method learned in the first run; {source}."
 
 
-def _draw(ax: Axes, structure: Any, xy: Array, marked: list[str]) -> None:
-    if isinstance(structure, TaskGraph):
-        plot_graph(structure, coordinates=xy, outliers="loop", highlight=marked, ax=ax)
-    elif isinstance(structure, TaskTree):
-        plot_tree(structure, ax=ax)
-    else:
-        plot_matrix(structure, show="covariance", order=False, ax=ax)  # of MSSL too: the paper draws the inverse
-
-
-def _kind(structure: Any) -> str:
-    names = {"TaskGraph": "graph", "TaskTree": "tree", "TaskCovariance": "task covariance"}
-    return names.get(type(structure).__name__, "inverse of the task precision")
+def _draw(ax: Axes, structure: Structure, xy: Array, marked: list[str]) -> None:
+    options: dict[str, dict[str, Any]] = {
+        "graph": {"coordinates": xy, "outliers": "loop", "highlight": marked},
+        "tree": {},
+        "matrix": {"show": "covariance", "order": False},  # of MSSL too: the paper draws the inverse
+    }
+    plot_structure(structure, ax=ax, **options[structure.kind])
 
 
 def trace_figure(setting: Setting, results: Mapping[str, Any], path: Path) -> tuple[Path, str]:

@@ -1,10 +1,10 @@
 """How much of the planted structure a method recovers, measured alike for graphs, matrices and trees.
 
-Every structure becomes one symmetric matrix of edge scores, the larger the more kin:
+Every structure has one symmetric matrix of scores (`Structure.scores`), the larger the more kin:
 
 - a graph: the weight of the edge, 0 without;
 - a covariance: the correlation, with its sign, since kin tasks have similar coefficients, not opposite ones;
-- a precision: the partial correlation, with its sign (`edges="correlation"` gives that of the inverse, which the paper
+- a precision: the partial correlation, with its sign (and, as `correlation_auc`, that of the inverse, which the paper
   draws);
 - a tree: the share of levels below the root at which two tasks are in one group;
 - and for any linear method, with or without a structure: minus the distance between the fitted coefficients.
@@ -24,31 +24,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
-from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.methods.structures import TaskCovariance
 from kinfolk.rows.gram import Array
-
-
-def edge_scores(structure: Any, *, edges: str = "own") -> Array:
-    """Scores (T, T) of all pairs.
-
-    Examples
-    --------
-    >>> from kinfolk.methods.trees import TaskTree
-    >>> edge_scores(TaskTree([[0, 1, 2], [0, 0, 1], [0, 0, 0]], ["a", "b", "c"]))[0]
-    array([0. , 0.5, 0. ])
-    """
-    if isinstance(structure, TaskGraph):
-        S = structure.adjacency.toarray()
-    elif isinstance(structure, TaskCovariance):
-        S = structure.correlation.copy()
-    elif isinstance(structure, TaskPrecision):
-        inverse = TaskCovariance(structure.covariance, structure.labels)
-        S = (inverse.correlation if edges == "correlation" else structure.partial_correlation).copy()
-    else:
-        below = structure.levels[:-1]
-        S = (below[:, :, None] == below[:, None, :]).mean(axis=0) if len(below) else np.zeros(2 * below.shape[1:])
-    np.fill_diagonal(S, 0.0)
-    return S
 
 
 def coefficient_scores(W: Array) -> Array:
@@ -72,13 +49,6 @@ def edge_auc(scores: Array, edges: Iterable[tuple[int, int]]) -> float:
     return float(roc_auc_score(true[i, j], (scores[i, j] + scores[j, i]) / 2))
 
 
-def as_graph(structure: Any) -> TaskGraph:
-    """The graph itself, or the positive edge scores as one."""
-    if isinstance(structure, TaskGraph):
-        return structure
-    return TaskGraph(sparse.csr_array(np.maximum(edge_scores(structure), 0.0)), np.asarray(structure.labels))
-
-
 def rand_index(found: NDArray[np.intp], planted: NDArray[np.intp]) -> float:
     """Adjusted Rand index of two groupings, in both of which every -1 is a group of its own."""
     return float(adjusted_rand_score(_single(planted), _single(found)))
@@ -100,11 +70,11 @@ def recovered(structure: Any, coef: Array | None, truth: dict[str, Any]) -> dict
         found["coefficient_auc"] = edge_auc(coefficient_scores(coef), edges)
     if structure is None:
         return found
-    found["edge_auc"] = edge_auc(edge_scores(structure), edges)
-    if isinstance(structure, TaskPrecision):
-        found["correlation_auc"] = edge_auc(edge_scores(structure, edges="correlation"), edges)
-    graph = as_graph(structure)
-    groups = graph.groups()
+    found["edge_auc"] = edge_auc(sparse.csr_array(structure.scores()).toarray(), edges)
+    if "precision" in structure.matrices:
+        inverse = TaskCovariance(structure.covariance, structure.labels)
+        found["correlation_auc"] = edge_auc(inverse.scores(), edges)
+    groups = structure.graph(opposed=False).groups()
     if len(np.unique(planted)) > 1:
         found["rand_index"] = rand_index(groups, planted)
     alone = set(np.flatnonzero(groups < 0).tolist())

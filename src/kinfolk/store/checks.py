@@ -89,9 +89,8 @@ def _check_graph(graph: TaskGraph) -> None:
 
 
 def _check_matrix(structure: TaskCovariance | TaskPrecision) -> None:
-    M = structure.covariance if isinstance(structure, TaskCovariance) else structure.precision
     require(is_labels(structure.labels), "a matrix without task names")
-    require(has_shape(M, *2 * structure.labels.shape), f"a matrix of {len(structure.labels)} tasks")
+    require(has_shape(structure.matrix, *2 * structure.labels.shape), f"a matrix of {len(structure.labels)} tasks")
 
 
 CHECKS: dict[type[Any], Callable[[Any], None]] = {
@@ -129,7 +128,7 @@ def check_model(model: Any) -> None:
     schema, gram, structure = model._schema, model.gram_, model.structure_
     require(isinstance(schema, Schema) and len(schema.labels) == T, f"a table of {T} tasks")
     require(isinstance(gram, GramStats) and gram.b.shape == (T, d), f"statistics of {T} tasks and {d} features")
-    require(structure is None or (isinstance(structure, STRUCTURES) and len(structure.labels) == T), "the structure")
+    require(structure is None or (type(structure) in STRUCTURES and len(structure.labels) == T), "the structure")
     require(type(model._single) is bool, "the form of the table")
     require(
         model.features_ is None or type(model.features_) in TRANSFORMERS.values(), "features that transform nothing"
