@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from kinfolk import GAMTL, GAMTLCV
+from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
 from kinfolk.baselines import CCMTL, TAT, Independent
 from kinfolk.progress import Progress
 from kinfolk.report import compact_html, render, summarize, write_report
@@ -46,6 +46,18 @@ def test_at_the_fitted_sparsity_the_path_meets_the_fitted_graph(model):
 
     A = graph_of_weights(comparable_coefficients(model), alpha=model.alpha_, beta=model.beta_, gamma=model.gamma_).value
     np.testing.assert_allclose(A.toarray(), model.adjacency_.toarray(), atol=1e-3 * model.adjacency_.max())
+
+
+@pytest.mark.parametrize("kind", [GAMTL, GAMTLCV, RBFGAMTL])
+def test_the_path_compares_coefficients_in_the_units_of_the_graph_step(kind):
+    from kinfolk.explain.joint import joint_of
+    from kinfolk.report.views import comparable_coefficients
+
+    table, y = frame(1)
+    table["x1"] *= 100.0
+    metric = {"metric": "identity"} if kind is GAMTL else {"metrics": ("identity",)}
+    model = kind(task="who", **metric).fit(table, y)
+    np.testing.assert_allclose(comparable_coefficients(model), model.coef_ * joint_of(model, "the test").scale)
 
 
 def test_a_given_graph_is_thinned_by_weight(syn):

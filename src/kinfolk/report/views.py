@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.estimators.gamtl import GAMTL
-from kinfolk.estimators.gamtlcv import GAMTLCV, feature_scale
+from kinfolk.estimators.gamtlcv import GAMTLCV
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.methods.trees import TaskTree
@@ -115,12 +115,12 @@ def _without_twins(path: list[sparse.csr_array]) -> list[sparse.csr_array]:
 
 
 def comparable_coefficients(model: MultiTaskRegressor) -> Array:
-    """Coefficients in the units in which the graph compares them: scaled features, or a learned metric."""
+    """Coefficients in the units in which the graph step compared them: a learned metric, or those of its features."""
     metric = getattr(model, "best_params_", {}).get("metric", getattr(model, "metric", "identity"))
     if metric != "identity" and hasattr(model, "relevance_"):
         relevance = np.asarray(model.relevance_)
         return model.coef_ / np.where(relevance > TINY, relevance, np.inf)
-    return model.coef_ * feature_scale(model.gram_) if isinstance(model, GAMTLCV) else model.coef_
+    return model.coef_ * getattr(model, "feature_scale_", 1.0)  # features were divided by it before the graph step
 
 
 def _level(A: sparse.csr_array, confidence: sparse.csr_array | None = None) -> dict[str, Any]:
