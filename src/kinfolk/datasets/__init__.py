@@ -1,8 +1,8 @@
 """Data sets of the paper: three simulated with known truth, two public ones.
 
-Every function returns a :class:`sklearn.utils.Bunch` whose ``data`` carries the task as its first column and
-whose ``task`` names that column, so that ``GAMTL(task=b.task).fit(b.data, b.target)`` works with and without
-pandas. A function is imported when it is first asked for: ``import kinfolk.datasets`` costs nothing.
+Every function returns a `sklearn.utils.Bunch`. Its `data` has the task as first column, its `task` names that column:
+`GAMTL(task=b.task).fit(b.data, b.target)` works with and without pandas. A function is imported when it is first used:
+`import kinfolk.datasets` costs nothing.
 """
 
 from importlib import import_module

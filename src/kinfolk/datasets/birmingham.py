@@ -1,4 +1,6 @@
-"""Parking Birmingham: the occupancy rate of 29 car parks half an hour ahead, one car park = one task."""
+"""Parking Birmingham: the occupancy rate of 29 car parks half an hour ahead; a car park is a task."""
+
+from __future__ import annotations
 
 import csv
 import os
@@ -6,24 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from kinfolk.datasets.source import fetch, find
-from kinfolk.datasets.table import task_table
+from kinfolk.datasets.table import split_table
+from kinfolk.rows.gram import Array
 
-Series = dict[str, tuple[np.ndarray, np.ndarray]]
+Series = dict[str, tuple[NDArray[Any], Array]]  # car park -> times and occupancy rates
 
 FIRST_DAY = np.datetime64("2016-10-04")
 FIRST_TEST_DAY = np.datetime64("2016-10-11")
 SHORTEST = 88  # readings of BHMBRTARC01
 
 _DROPPED = {30: (), 29: ("BHMBRTARC01",), 28: ("BHMBRTARC01", "NIA North")}
-_WINDOWS = ("across_nights", "within_day")
 
 _DESCR = """Parking Birmingham: car parks in Birmingham (UK), about every 30 minutes from 8:00 to 16:30,
 2016-10-04 to 2016-12-19.
 
-Task: predict the next occupancy rate (cars / capacity) from the k previous ones; one car park = one task.
+To predict: the next occupancy rate (cars / capacity) from the k previous ones. A car park is a task.
 Training rows have their target in the first week (October 4 to 10), test rows after it.
 
 Source: UCI Machine Learning Repository, data set 482, https://doi.org/10.24432/C51K5Z, D. Stolfi; raw data
@@ -57,29 +60,24 @@ def load_birmingham(
     windows: str = "across_nights",
     data_home: str | os.PathLike[str] | None = None,
 ) -> Bunch:
-    """Load the Birmingham car parks as windows: `lags` previous occupancy rates predict the next.
+    """Birmingham's car parks in windows of time: `lags` occupancy rates predict the next.
 
     Parameters
     ----------
-    lots : {29, 30, 28}
-        All 30 car parks, without BHMBRTARC01 (the paper's 29), or without NIA North too (28, each with
-        training rows).
-    lags : int
-        Previous readings in a window: 4 (two hours) and 8 (four hours) in the paper.
-    windows : {"across_nights", "within_day"}
-        Whether a window may run from one day into the next.
-    data_home : path, optional
-        Folder with ``birmingham_parking/dataset.csv`` and perhaps ``birmingham_parking/locations.csv``;
-        None means the environment variable ``KINFOLK_DATA``, then the cache, then a download.
+    lots : 30 for all car parks, 29 without BHMBRTARC01 (the paper's), 28 without NIA North too (no training row)
+    lags : previous readings in a window; the paper has 4 (two hours) and 8 (four hours)
+    windows : "across_nights", or "within_day": no window then runs from one day into the next
+    data_home : folder with `birmingham_parking/dataset.csv` and perhaps `birmingham_parking/locations.csv`; None: the
+        environment variable KINFOLK_DATA, then the cache, then a download
 
     Returns
     -------
     Bunch
-        ``data, target`` (target in the first week), ``test_data, test_target`` (later), ``task`` (column
-        ``lot``), ``tasks`` (all car parks in file order; without pandas column 0 of ``data`` counts them
-        from 0), ``feature_names`` (oldest first: ``lag_4 .. lag_1``), ``DESCR``; ``time, test_time`` of the
-        targets and ``groups, test_groups``, the days since October 4; ``series``, car park -> (times,
-        rates), and ``locations``, car park -> (longitude, latitude), empty without the locations file.
+        `data`, `target` (target in the first week), `test_data`, `test_target` (later), `task` (column `lot`), `tasks`
+        (all car parks in the order of the file; without pandas column 0 of `data` counts them from 0), `feature_names`
+        (oldest first: `lag_4` .. `lag_1`), `DESCR`; `time`, `test_time` of the targets and `groups`, `test_groups`, the
+        days since October 4; `series`, car park -> (times, rates), and `locations`, car park -> (longitude, latitude),
+        empty without the file of locations
 
     Examples
     --------
@@ -91,13 +89,13 @@ def load_birmingham(
     """
     if lots not in _DROPPED:
         raise ValueError(f"lots must be 28, 29 or 30, got {lots!r}.")
-    if windows not in _WINDOWS:
+    if windows not in ("across_nights", "within_day"):
         raise ValueError(f'windows must be "across_nights" or "within_day", got {windows!r}.')
     if not 1 <= lags < SHORTEST:
         raise ValueError(f"lags must be from 1 to {SHORTEST - 1}, got {lags}: one car park has {SHORTEST} readings.")
     series = _read_series(fetch("birmingham", data_home), _DROPPED[lots])
     return Bunch(
-        **_split(series, lags, windows == "within_day"),
+        **_rows(series, lags, windows == "within_day"),
         tasks=list(series),
         series=series,
         locations=_read_locations(find("birmingham_locations", data_home), series),
@@ -106,7 +104,7 @@ def load_birmingham(
 
 
 def _read_series(path: Path, dropped: tuple[str, ...]) -> Series:
-    """Return the times and occupancy rates of each car park, in the order of the file."""
+    """Times and occupancy rates of every car park, in the order of the file."""
     readings: dict[str, list[tuple[str, float]]] = {}
     with path.open(encoding="ascii", newline="") as file:
         for row in csv.DictReader(file):
@@ -129,28 +127,23 @@ def _read_locations(path: Path | None, series: Series) -> dict[str, tuple[float,
     return {lot: found[lot] for lot in series if lot in found}
 
 
-def _windows(times: np.ndarray, rates: np.ndarray, lags: int, within_day: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Return the times of the targets, and per row the `lags` previous rates followed by the target."""
-    rows = np.lib.stride_tricks.sliding_window_view(rates, lags + 1)
-    day = times.astype("datetime64[D]")
-    keep = day[lags:] == day[:-lags] if within_day else slice(None)
-    return times[lags:][keep], rows[keep]
-
-
-def _split(series: Series, lags: int, within_day: bool) -> dict[str, Any]:
-    """Cut all series into windows and separate the first week from the rest."""
-    cut = [_windows(*one, lags, within_day) for one in series.values()]
-    times, rows = (np.concatenate(parts) for parts in zip(*cut, strict=True))
-    codes = np.repeat(np.arange(len(cut)), [len(time) for time, _ in cut])
+def _rows(series: Series, lags: int, within_day: bool) -> dict[str, Any]:
+    """All windows of all series as rows; those with a target in the first week are for training."""
+    windows = [_windows(*one, lags, within_day) for one in series.values()]
+    time, rates = (np.concatenate(parts) for parts in zip(*windows, strict=True))
+    codes = np.repeat(np.arange(len(windows)), [len(times) for times, _ in windows])
     names = [f"lag_{lag}" for lag in range(lags, 0, -1)]
-    early = times < FIRST_TEST_DAY
-    split: dict[str, Any] = {"feature_names": names}
-    for prefix, part in (("", early), ("test_", ~early)):
-        table, split["task"] = task_table("lot", codes[part], rows[part, :-1], names, list(series))
-        split |= {
-            f"{prefix}data": table,
-            f"{prefix}target": rows[part, -1],
-            f"{prefix}time": times[part],
-            f"{prefix}groups": (times[part].astype("datetime64[D]") - FIRST_DAY).astype(int),
-        }
-    return split
+    day = (time.astype("datetime64[D]") - FIRST_DAY).astype(int)
+    train = time < FIRST_TEST_DAY
+    X = rates[:, :-1]
+    return split_table("lot", codes, X, names, train, list(series), target=rates[:, -1], time=time, groups=day)
+
+
+def _windows(times: NDArray[Any], rates: Array, lags: int, within_day: bool) -> tuple[NDArray[Any], Array]:
+    """Times of the targets of one series, and in every row the `lags` previous rates before the target."""
+    rows = np.lib.stride_tricks.sliding_window_view(rates, lags + 1)
+    if not within_day:
+        return times[lags:], rows
+    day = times.astype("datetime64[D]")
+    keep = day[lags:] == day[:-lags]
+    return times[lags:][keep], rows[keep]

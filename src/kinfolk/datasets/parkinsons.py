@@ -1,17 +1,21 @@
-"""Parkinsons Telemonitoring: the motor score of 42 patients from their voice, one patient = one task."""
+"""Parkinsons Telemonitoring: the motor score of 42 patients from their voice; a patient is a task."""
+
+from __future__ import annotations
 
 import os
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from kinfolk.datasets.source import fetch
 from kinfolk.datasets.table import task_table
+from kinfolk.rows.gram import Array
 
 _DESCR = """Parkinsons Telemonitoring: 5,875 voice recordings of 42 people with early Parkinson's disease.
 
-Task: predict motor_UPDRS; one patient = one task, 101 to 168 rows each.
+To predict: motor_UPDRS. A patient is a task, with 101 to 168 rows.
 
 Source: UCI Machine Learning Repository, data set 189, https://doi.org/10.24432/C5ZS3N, A. Tsanas and M.
 Little. Licence: CC BY 4.0. Cite: Tsanas, Little, McSharry, Ramig, "Accurate telemonitoring of Parkinson's
@@ -38,24 +42,20 @@ _INPUTS = {"voice": (), "voice+time": ("test_time",)}
 def load_parkinsons(
     *, inputs: str = "voice", demographics: bool = False, data_home: str | os.PathLike[str] | None = None
 ) -> Bunch:
-    """Load the Parkinsons Telemonitoring recordings, target ``motor_UPDRS``.
+    """Recordings of the Parkinsons Telemonitoring study; the target is `motor_UPDRS`.
 
     Parameters
     ----------
-    inputs : {"voice", "voice+time"}
-        The 16 voice measures, or these and ``test_time``, the days since the patient was recruited.
-    demographics : bool
-        Whether to add ``age`` and ``sex``, which are constant within a patient: 18 or 19 inputs.
-    data_home : path, optional
-        Folder with ``parkinsons_telemonitoring/parkinsons_updrs.data``; None means the environment variable
-        ``KINFOLK_DATA``, then the cache, then a download.
+    inputs : "voice", 16 measures of the voice, or "voice+time", these and `test_time`, days since recruitment
+    demographics : whether to add `age` and `sex`, which are constant within a patient
+    data_home : folder with `parkinsons_telemonitoring/parkinsons_updrs.data`; None: the environment variable
+        KINFOLK_DATA, then the cache, then a download
 
     Returns
     -------
     Bunch
-        ``data`` (5875 rows; task column ``patient``), ``target, task, tasks, feature_names, DESCR``;
-        ``groups``, the sitting of each row (0..989), and ``time``, its ``test_time``. Columns and rows are
-        in the order of the file.
+        `data` (5875 rows and a column `patient`, in the order of the file), `target`, `task`, `tasks`, `feature_names`,
+        `DESCR`; `groups`, the sitting of every row (0..989), and `time`, its `test_time`
 
     Examples
     --------
@@ -68,7 +68,7 @@ def load_parkinsons(
     if inputs not in _INPUTS:
         raise ValueError(f'inputs must be "voice" or "voice+time", got {inputs!r}.')
     columns = _read(fetch("parkinsons", data_home))
-    names = [*(("age", "sex") if demographics else ()), *_INPUTS[inputs], *list(columns)[6:]]
+    names = [*(["age", "sex"] if demographics else []), *_INPUTS[inputs], *list(columns)[6:]]
     patient = columns["subject#"].astype(int)
     data, task = task_table("patient", patient, np.column_stack([columns[name] for name in names]), names)
     return Bunch(
@@ -83,15 +83,15 @@ def load_parkinsons(
     )
 
 
-def _read(path: Path) -> dict[str, np.ndarray]:
-    """Return the columns of the file by name, in their order."""
+def _read(path: Path) -> dict[str, Array]:
+    """The columns of the file by name, in their order."""
     with path.open(encoding="ascii") as file:
         names = file.readline().strip().split(",")
         values = np.loadtxt(file, delimiter=",")
     return {name: values[:, j].copy() for j, name in enumerate(names)}
 
 
-def _sittings(patient: np.ndarray, time: np.ndarray) -> np.ndarray:
-    """Number the pairs of patient and day."""
+def _sittings(patient: NDArray[np.intp], time: Array) -> NDArray[np.intp]:
+    """Number of the pair of patient and day."""
     days = np.column_stack([patient, np.floor(time)])
     return np.unique(days, axis=0, return_inverse=True)[1].reshape(-1)

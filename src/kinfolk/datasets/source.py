@@ -1,18 +1,19 @@
 """Where the public data files are: a folder of yours, the cache, or the archive they come from.
 
-No data file is part of the package. :func:`fetch` looks, in this order,
+No data file is part of the package. `fetch` looks, in this order,
 
-1. in ``data_home``, or if that is None in the folder named by the environment variable ``KINFOLK_DATA``;
-2. in the cache: the environment variable ``KINFOLK_CACHE``, or ``~/.cache/kinfolk``;
-3. at the UCI Machine Learning Repository, and keeps what it got in the cache.
+1. in `data_home`, or if that is None in the folder that the environment variable KINFOLK_DATA names;
+2. in the cache: the folder that the environment variable KINFOLK_CACHE names, or `~/.cache/kinfolk`;
+3. at the UCI Machine Learning Repository, and keeps the file in the cache.
 
-In each folder the file has the name ``<folder>/<file>`` of :data:`SOURCES`. Whatever is found must have the
-published SHA-256, so results never depend on a copy that someone has edited.
+In these folders a file is called `<folder>/<file>` of `SOURCES`. It must have the published SHA-256, so that results
+never depend on a copy that someone has edited.
 """
+
+from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import zlib
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -20,6 +21,8 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 from urllib.request import urlopen
 from zipfile import BadZipFile, ZipFile
+
+from kinfolk.files import replacing
 
 TIMEOUT = 60.0  # seconds without an answer before a download is given up
 
@@ -59,12 +62,12 @@ SOURCES = {
 
 
 def cache_home() -> Path:
-    """Return the folder of downloaded files: ``KINFOLK_CACHE``, or ``~/.cache/kinfolk``."""
+    """Folder of downloaded files."""
     return Path(os.environ.get("KINFOLK_CACHE") or "~/.cache/kinfolk").expanduser()
 
 
 def find(name: str, data_home: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return the path of the data file `name`, its checksum verified, or None if it is not here."""
+    """Path of a file of `SOURCES`, its checksum verified, or None if it is not on this machine."""
     source = SOURCES[name]
     own = data_home or os.environ.get("KINFOLK_DATA")
     homes = [Path(own).expanduser()] if own else []
@@ -77,21 +80,9 @@ def find(name: str, data_home: str | os.PathLike[str] | None = None) -> Path | N
 
 
 def fetch(name: str, data_home: str | os.PathLike[str] | None = None) -> Path:
-    """Return the path of the data file `name`, downloaded into the cache if it is nowhere on this machine.
+    """Path of a file of `SOURCES`, downloaded into the cache if it is not on this machine.
 
-    Parameters
-    ----------
-    name : str
-        A key of :data:`SOURCES`.
-    data_home : path, optional
-        Folder to look in first; None means the environment variable ``KINFOLK_DATA``.
-
-    Raises
-    ------
-    FileNotFoundError
-        The file is not here and cannot be downloaded.
-    ValueError
-        The file, or the archive that was downloaded, is not the published one.
+    A file that cannot be downloaded raises FileNotFoundError, one that is not the published file ValueError.
     """
     path = find(name, data_home)
     if path is not None:
@@ -99,7 +90,10 @@ def fetch(name: str, data_home: str | os.PathLike[str] | None = None) -> Path:
     source = SOURCES[name]
     content = _unpack(_download(source), source)
     _verify(content, source, f"{source.file} of {source.url}", _by_hand(source))
-    return _write(content, cache_home() / source.folder / source.file)
+    path = cache_home() / source.folder / source.file
+    with replacing(path) as partial:
+        partial.write_bytes(content)
+    return path
 
 
 def _by_hand(source: Source) -> str:
@@ -123,13 +117,12 @@ def _download(source: Source) -> bytes:
         raise FileNotFoundError(f"{source.file} is not offered for download. {_by_hand(source)}.")
     try:
         with urlopen(source.url, timeout=TIMEOUT) as answer:
-            content: bytes = answer.read()
+            return bytes(answer.read())
     except (OSError, HTTPException) as error:
         raise FileNotFoundError(
             f"{source.file} is not on this machine and {source.url} cannot be downloaded ({error!r}). "
             f"Try again with a network connection. Or: {_by_hand(source)}."
         ) from error
-    return content
 
 
 def _unpack(archive: bytes, source: Source) -> bytes:
@@ -142,17 +135,3 @@ def _unpack(archive: bytes, source: Source) -> bytes:
             f"{source.url} gave {len(archive)} bytes that are not a zip archive with {source.file} in it "
             f"({error!r}). Try again. Or: {_by_hand(source)}."
         ) from error
-
-
-def _write(content: bytes, path: Path) -> Path:
-    """Write so that `path` exists either complete or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    draft = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-    return path

@@ -1,12 +1,15 @@
 """Linear tasks with a known structure: two groups with outliers (Syn 1), and a circle (Syn 2)."""
 
+from __future__ import annotations
+
 from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from kinfolk.datasets.table import task_table
+from kinfolk.datasets.table import split_table
+from kinfolk.rows.gram import Array
 
 N_TASKS = 20
 N_FEATURES = 30
@@ -48,26 +51,21 @@ def make_groups(
     noise: float = 1.0,
     random_state: Any = None,
 ) -> Bunch:
-    """Draw Syn 1: tasks 1-12 and 13-18 form two groups, tasks 19 and 20 are related to no other.
+    """Draw Syn 1: tasks 1-12 and 13-18 form two groups, tasks 19 and 20 are related to no other task.
 
     Parameters
     ----------
-    n_samples, n_test : int
-        Training and test rows per task.
-    shared_inputs : bool
-        Whether all tasks have the same training inputs and the same test inputs, as in the paper.
-    outlier : {"sd10", "var10"}
-        Whether each coordinate of w_20 has standard deviation 10 or variance 10.
-    noise : float
-        Standard deviation of the noise in y.
-    random_state : int, RandomState or None
-        The coefficients depend on it alone, and the test set not on `n_samples`.
+    n_samples, n_test : training and test rows per task
+    shared_inputs : whether all tasks have the same training inputs and the same test inputs, as in the paper
+    outlier : "sd10" or "var10": whether each coordinate of w_20 has standard deviation 10 or variance 10
+    noise : standard deviation of the noise in y
+    random_state : seed or generator; the coefficients depend on it alone, and the test rows not on `n_samples`
 
     Returns
     -------
     Bunch
-        ``data, target, test_data, test_target, task, tasks, feature_names, DESCR``, and the truth: ``coef``
-        (20, 30), ``groups`` (0, 1, or -1 for an outlier task) and ``edges`` (index pairs of related tasks).
+        `data`, `target`, `test_data`, `test_target`, `task`, `tasks`, `feature_names`, `DESCR`, and the truth: `coef`
+        (20, 30), `groups` (0, 1, or -1 for an outlier) and `edges` (index pairs of related tasks)
 
     Examples
     --------
@@ -104,13 +102,12 @@ def make_circle(
 
     Parameters
     ----------
-    n_samples, n_test, shared_inputs, noise, random_state
-        As in :func:`make_groups`.
+    n_samples, n_test, shared_inputs, noise, random_state : as in `make_groups`
 
     Returns
     -------
     Bunch
-        The fields of :func:`make_groups`; ``groups`` is 0 for every task: the circle is one group.
+        the fields of `make_groups`; `groups` is 0 for every task, since the circle is one group
 
     Examples
     --------
@@ -133,28 +130,23 @@ def make_circle(
 
 
 def _draw_rows(
-    coef: np.ndarray, n_samples: int, n_test: int, shared: bool, noise: float, rng: np.random.RandomState
+    coef: Array, n_samples: int, n_test: int, shared: bool, noise: float, rng: np.random.RandomState
 ) -> dict[str, Any]:
-    """Draw training and test rows of linear tasks, each from a seed of its own."""
+    """Training and test rows of linear tasks, each of the two from a seed of its own."""
     if n_samples < 1 or n_test < 0:
         raise ValueError(f"n_samples must be >= 1 and n_test >= 0, got {n_samples} and {n_test}.")
     T, d = coef.shape
-    names = [f"x{j}" for j in range(1, d + 1)]
-    labels = np.arange(1, T + 1)
-    tables = []
+    inputs = []
+    targets = []
     for n, seed in zip((n_samples, n_test), rng.randint(2**31 - 1, size=2), strict=True):
         own = np.random.RandomState(seed)
         X = np.broadcast_to(own.normal(size=(1 if shared else T, n, d)), (T, n, d))
-        y = np.einsum("tnd,td->tn", X, coef) + noise * own.normal(size=(T, n))
-        tables.append((*task_table("task", np.repeat(labels, n), X.reshape(T * n, d), names), y.ravel()))
-    (data, task, target), (test_data, _, test_target) = tables
-    return {
-        "data": data,
-        "target": target,
-        "test_data": test_data,
-        "test_target": test_target,
-        "task": task,
-        "tasks": labels.tolist(),
-        "feature_names": names,
-        "coef": coef,
-    }
+        inputs.append(X)
+        targets.append(np.einsum("tnd,td->tn", X, coef) + noise * own.normal(size=(T, n)))
+    X = np.concatenate(inputs, axis=1).reshape(-1, d)  # task by task: its training rows, then its test rows
+    y = np.concatenate(targets, axis=1).ravel()
+    train = np.tile(np.arange(n_samples + n_test) < n_samples, T)
+    labels = np.arange(1, T + 1)
+    names = [f"x{j}" for j in range(1, d + 1)]
+    rows = split_table("task", np.repeat(labels, n_samples + n_test), X, names, train, target=y)
+    return {**rows, "tasks": labels.tolist(), "coef": coef}

@@ -1,5 +1,7 @@
 """Nonlinear dynamical systems over a network of ten nodes: the Wiener model of the last experiment."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from itertools import combinations
 from typing import Any
@@ -8,25 +10,26 @@ import numpy as np
 from scipy.signal import lfilter
 from sklearn.utils import Bunch, check_random_state
 
-from kinfolk.datasets.table import task_table
+from kinfolk.datasets.table import split_table
+from kinfolk.rows.gram import Array
 
-CLUSTERS = np.repeat([0, 1, 2, 3], [3, 3, 2, 2])
-T = len(CLUSTERS)
-WITHIN = [(i, j) for i, j in combinations(range(T), 2) if CLUSTERS[i] == CLUSTERS[j]]
+GROUPS = np.repeat([0, 1, 2, 3], [3, 3, 2, 2])
+T = len(GROUPS)
+WITHIN = [(i, j) for i, j in combinations(range(T), 2) if GROUPS[i] == GROUPS[j]]
 TOPOLOGY = [*((i + 1, j + 1) for i, j in WITHIN), (3, 9), (6, 10), (7, 10), (8, 9)]
 BURN_IN = 50  # the slowest mode has then decayed to 0.7^50 = 2e-8
 
-_COEF = np.array([0.5, -0.4]) + np.array([[0.2, -0.1], [0.2, 0.1], [-0.3, 0.1], [0.0, 0.1]])[CLUSTERS]
-_RHO = 0.5
+_COEF = np.array([0.5, -0.4]) + np.array([[0.2, -0.1], [0.2, 0.1], [-0.3, 0.1], [0.0, 0.1]])[GROUPS]
+_RHO = 0.5  # correlation of the two inputs
 
-_DESCR = """Ten Wiener systems over a network, in four clusters {1,2,3}, {4,5,6}, {7,8}, {9,10}.
+_DESCR = """Ten Wiener systems over a network, in four groups {1,2,3}, {4,5,6}, {7,8}, {9,10}.
 
 x(2) ~ N(0, s_x^2), x(1) = 0.5 x(2) + v, v ~ N(0, 0.75 s_x^2)
 y_i = w'x_i - 0.2 y_{i-1} + 0.35 y_{i-2}
 d_i = psi(y_i) + z_i,  z ~ N(0, s_z^2)
 psi(y) = y / (3 sqrt(0.1 + 0.9 y^2)) for y >= 0,  -y^2 (1 - exp(0.7 y)) / 3 for y < 0
 s_x^2 ~ U[0.005, 0.015] and s_z^2 ~ U[0.0005, 0.0015], one draw per node
-w is one vector per cluster, mixed along the links of the network by the Metropolis rule: W* = W A
+w is one vector per group, mixed along the links of the network by the Metropolis rule: W* = W A
 
 The formulas are used as printed, after a check: both inputs have variance s_x^2 and correlation 0.5, the
 poles of the recursion are 0.5 and -0.7 (stable), and psi is continuous and increasing (its slope jumps at 0
@@ -50,45 +53,35 @@ def make_wiener_network(
     noise: float = 1.0,
     random_state: Any = None,
 ) -> Bunch:
-    """Simulate the ten-node Wiener network: predict a node's output from its recent inputs.
+    """Ten Wiener systems in a network: the output of a node is to be predicted from its recent inputs.
 
     What the paper leaves open, and what is done here:
 
-    - **Network.** Only drawn in the paper. Ours links all pairs inside a cluster, and 3-9, 6-10, 7-10, 8-9
-      across. With it, nodes of one cluster stay closer to each other after mixing (at most 0.071) than to
-      all others (at least 0.15). That is not so for every network: along the ring 3-4, 6-7, 8-9, 10-1 node
-      9 comes closer to 8 than to 10.
-    - **Metropolis rule.** N_k contains k, as its "N_k without k" suggests. Otherwise a node could lose its
-      own coefficients altogether: two linked nodes would just swap them.
-    - **What a learner sees.** y is hidden and remembers all earlier inputs. The current input and the `lags`
-      previous ones carry 79, 83, 95, 96, 99 % of its variance for 0, 1, 2, 3, 4 lags.
-    - **Lengths.** Each node runs for `BURN_IN` steps before the first row; the test rows follow the
-      training rows.
+    - Network: the paper only draws it. Ours links all pairs inside a group, and 3-9, 6-10, 7-10, 8-9 across. With it,
+      nodes of one group stay closer to each other after mixing (at most 0.071) than to all others (at least 0.15).
+      That is not so for every network: along the ring 3-4, 6-7, 8-9, 10-1 node 9 comes closer to 8 than to 10.
+    - Metropolis rule: N_k contains k, as its "N_k without k" suggests. Otherwise two linked nodes would swap their
+      coefficients.
+    - Features: y is hidden and depends on all earlier inputs. The current input and the `lags` previous ones carry 79,
+      83, 95, 96, 99 % of its variance for 0, 1, 2, 3, 4 lags.
+    - Lengths: each node runs for `BURN_IN` steps before the first row; the test rows follow the training rows.
 
     Parameters
     ----------
-    n_samples, n_test : int
-        Training and test rows per node, one row per time step.
-    lags, output_lags : int
-        How many previous inputs x, and previous noisy outputs d, are features; at most `BURN_IN`.
-    topology : iterable of pairs, optional
-        Links between the nodes 1..10.
-    mixing : bool
-        Whether the coefficients are mixed along the links; without, the nodes of a cluster have the same
-        ones.
-    noise : float
-        Factor on the standard deviation of the output noise z; 0 gives the clean system.
-    random_state : int, RandomState or None
-        A longer run with the same one begins with the shorter run.
+    n_samples, n_test : training and test rows per node, one row per time step
+    lags, output_lags : how many previous inputs x, and previous noisy outputs d, are features; at most `BURN_IN`
+    topology : pairs of linked nodes of 1..10; None for the network above
+    mixing : whether coefficients are mixed along the links; without, the nodes of a group have the same ones
+    noise : factor on the standard deviation of the output noise z; 0 gives the clean system
+    random_state : seed or generator; a longer run with the same one begins with the shorter run
 
     Returns
     -------
     Bunch
-        ``data, target, test_data, test_target, task, tasks, feature_names, DESCR``; ``time`` and
-        ``test_time``, the step of each row; ``signal``, a Bunch of all steps in time order: ``input`` (10,
-        n, 2), ``state`` y, ``clean`` psi(y) and ``output`` d (10, n); the truth: ``coef`` (10, 2) on the
-        current input, ``groups`` (the cluster), ``edges`` (index pairs inside clusters); ``topology``,
-        ``mixing`` (10, 10), ``input_variance`` and ``noise_variance`` (10,).
+        `data`, `target`, `test_data`, `test_target`, `task`, `tasks`, `feature_names`, `DESCR`; `time` and `test_time`,
+        the step of each row; `signal`, a Bunch of all steps in order: `input` (10, n, 2), `state` y, `clean` psi(y) and
+        `output` d (10, n); the truth: `coef` (10, 2) on the current input, `groups`, `edges` (index pairs inside
+        groups); `topology`, `mixing` (10, 10), `input_variance` and `noise_variance` (10,)
 
     Examples
     --------
@@ -107,10 +100,10 @@ def make_wiener_network(
     variances[1] *= noise**2
     signal = _simulate(coef, np.sqrt(variances), BURN_IN + n_samples + n_test, rng)
     return Bunch(
-        **_embed(signal, n_samples, lags, output_lags),
+        **_rows(signal, n_samples, lags, output_lags),
         signal=Bunch(**{name: values[:, BURN_IN:] for name, values in signal.items()}),
         coef=coef,
-        groups=CLUSTERS.copy(),
+        groups=GROUPS.copy(),
         edges=list(WITHIN),
         topology=links,
         mixing=A,
@@ -120,23 +113,25 @@ def make_wiener_network(
     )
 
 
-def wiener_output(y: np.ndarray) -> np.ndarray:
-    """Return psi(y), the memoryless second half of the Wiener model.
+def wiener_output(y: Array) -> Array:
+    """psi(y), the memoryless second half of the Wiener model.
 
     Examples
     --------
     >>> wiener_output(np.array([0.0, 1.0])).round(4).tolist()
     [0.0, 0.3333]
     """
-    up, down = np.maximum(y, 0.0), np.minimum(y, 0.0)
+    # Each branch is 0 on the other's side, so their sum needs no case distinction.
+    up = np.maximum(y, 0.0)
+    down = np.minimum(y, 0.0)
     return up / (3.0 * np.sqrt(0.1 + 0.9 * up**2)) + down**2 * np.expm1(0.7 * down) / 3.0
 
 
-def metropolis(links: Iterable[tuple[int, int]]) -> np.ndarray:
-    """Return the Metropolis mixing matrix of a network of the nodes 1..10.
+def metropolis(links: Iterable[tuple[int, int]]) -> Array:
+    """The Metropolis mixing matrix of a network of the nodes 1..10.
 
-    A_kl = 1 / max(|N_k|, |N_l|) on links, where N_k are the neighbours of k **and k**; the diagonal makes
-    rows sum to one. So A is symmetric, doubly stochastic, and has a positive diagonal.
+    A_kl = 1 / max(|N_k|, |N_l|) on links, where N_k are the neighbours of k and k itself; the diagonal makes rows sum
+    to one. So A is symmetric, doubly stochastic, and has a positive diagonal.
 
     Examples
     --------
@@ -160,32 +155,32 @@ def _check_lengths(n_samples: int, n_test: int, lags: int, output_lags: int) -> 
         raise ValueError(f"lags and output_lags must be from 0 to {BURN_IN}, got {lags} and {output_lags}.")
 
 
-def _simulate(coef: np.ndarray, sd: np.ndarray, n: int, rng: np.random.RandomState) -> dict[str, np.ndarray]:
-    """Run all nodes for n steps from rest."""
+def _simulate(coef: Array, sd: Array, n: int, rng: np.random.RandomState) -> dict[str, Array]:
+    """Signals of all nodes over n steps from rest."""
     # Time leads in the draw, so that a longer run extends a shorter one.
     second, innovation, z = rng.normal(size=(n, T, 3)).T
+    # x(1) = rho x(2) + sqrt(1 - rho^2) v has the variance of x(2) and correlation rho with it.
     first = _RHO * second + np.sqrt(1.0 - _RHO**2) * innovation
     x = np.stack([first, second], axis=2) * sd[0][:, None, None]
+    # y_i + 0.2 y_{i-1} - 0.35 y_{i-2} = w'x_i
     state = lfilter([1.0], [1.0, 0.2, -0.35], np.einsum("knj,kj->kn", x, coef), axis=1)
     clean = wiener_output(state)
     return {"input": x, "state": state, "clean": clean, "output": clean + sd[1][:, None] * z}
 
 
-def _embed(signal: dict[str, np.ndarray], n_samples: int, lags: int, output_lags: int) -> dict[str, Any]:
-    """Turn the signals into rows, node by node: the current input, previous inputs, previous outputs."""
-    x, d = signal["input"], signal["output"]
-    n = d.shape[1]
+def _rows(signal: dict[str, Array], n_samples: int, lags: int, output_lags: int) -> dict[str, Any]:
+    """The signals as rows, node by node: the current input, previous inputs, previous outputs."""
+    x = signal["input"]
+    d = signal["output"]
+    end = d.shape[1]
     columns = {f"x{j + 1}": x[:, BURN_IN:, j] for j in (0, 1)}
     for lag in range(1, lags + 1):
-        columns |= {f"x{j + 1}_lag{lag}": x[:, BURN_IN - lag : n - lag, j] for j in (0, 1)}
-    columns |= {f"d_lag{lag}": d[:, BURN_IN - lag : n - lag] for lag in range(1, output_lags + 1)}
-    features = np.stack(list(columns.values()), axis=2)
-    rows: dict[str, Any] = {"feature_names": list(columns), "tasks": list(range(1, T + 1))}
-    for prefix, part in (("", slice(None, n_samples)), ("test_", slice(n_samples, None))):
-        time = np.arange(n - BURN_IN)[part]
-        X = features[:, part].reshape(T * len(time), len(columns))
-        codes = np.repeat(rows["tasks"], len(time))
-        rows[f"{prefix}data"], rows["task"] = task_table("task", codes, X, rows["feature_names"])
-        rows[f"{prefix}target"] = d[:, BURN_IN:][:, part].ravel()
-        rows[f"{prefix}time"] = np.tile(time, T)
-    return rows
+        columns |= {f"x{j + 1}_lag{lag}": x[:, BURN_IN - lag : end - lag, j] for j in (0, 1)}
+    columns |= {f"d_lag{lag}": d[:, BURN_IN - lag : end - lag] for lag in range(1, output_lags + 1)}
+    X = np.stack(list(columns.values()), axis=2).reshape(-1, len(columns))
+    labels = np.arange(1, T + 1)
+    time = np.tile(np.arange(end - BURN_IN), T)
+    codes = np.repeat(labels, end - BURN_IN)
+    target = d[:, BURN_IN:].ravel()
+    rows = split_table("task", codes, X, list(columns), time < n_samples, target=target, time=time)
+    return {**rows, "tasks": labels.tolist()}

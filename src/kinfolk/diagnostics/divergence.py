@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -53,15 +54,15 @@ def knn_divergence(P: ArrayLike, Q: ArrayLike, *, random_state: Any = 0) -> floa
     >>> round(knn_divergence(P, Q), 1)  # in truth 1/2
     0.5
     """
-    P, Q = _points(P, "P"), _points(Q, "Q")
+    P = _points(P, "P")
+    Q = _points(Q, "Q")
     if P.shape[1] != Q.shape[1]:
         raise ValueError(f"P has {P.shape[1]} columns and Q has {Q.shape[1]}: rows must be of one kind")
-    Z = _without_ties(np.vstack([P, Q]), random_state)
-    P, Q = Z[: len(P)], Z[len(P) :]
-    parts = [
-        _local_divergence(own, cdist(P[rows], Q, "sqeuclidean"), P.shape[1]) for rows, own in _own_distances(P, len(Q))
-    ]
-    return float(np.concatenate(parts).mean() + np.log(len(Q) / (len(P) - 1)))
+    P, Q = np.split(_without_ties(np.vstack([P, Q]), random_state), [len(P)])
+    total = 0.0
+    for rows, own in _own_distances(P, len(Q)):
+        total += _local_divergence(own, cdist(P[rows], Q, "sqeuclidean"), P.shape[1]).sum()
+    return float(total / len(P) + np.log(len(Q) / (len(P) - 1)))
 
 
 def conditional_kl(
@@ -110,10 +111,9 @@ def conditional_kl(
            [0, 0, 1],
            [1, 1, 0]])
     """
-    rows = _read(X, y, task)
-    values, targets = _standardised(rows, random_state)
-    T = len(values)
-    jobs = (delayed(_divergences_from)(s, values, targets) for s in range(T))
+    tasks = _standardised(_read(X, y, task), random_state)
+    T = len(tasks)
+    jobs = (delayed(_divergences_from)(s, tasks) for s in range(T))
     D = np.zeros((T, T))
     for s, row in enumerate(Parallel(n_jobs=n_jobs, return_as="generator")(jobs)):
         D[s] = row
@@ -122,42 +122,47 @@ def conditional_kl(
 
 
 def _local_divergence(own: Array, other: Array, d: int) -> Array:
-    """The terms of the estimator's sum, from squared distances of some rows to their own kind and to the other."""
+    """The terms of the estimator's sum, from squared distances of some rows to the rows of P and to those of Q."""
+    # The smallest ball around each row that holds a row of both kinds.
     radius = np.maximum(own.min(axis=1), other.min(axis=1))[:, None]
-    near, near_other = own <= radius, other <= radius
+    near = own <= radius
+    near_other = other <= radius
     rho = np.where(near, own, 0.0).max(axis=1)
     nu = np.where(near_other, other, 0.0).max(axis=1)
-    counts = digamma(near.sum(axis=1)) - digamma(near_other.sum(axis=1))
-    return d / 2 * np.log(nu / rho) + counts
+    # d log(nu / rho) in distances is d / 2 times that in squares.
+    return d / 2 * np.log(nu / rho) + digamma(near.sum(axis=1)) - digamma(near_other.sum(axis=1))
 
 
-def _own_distances(P: Array, m: int) -> Any:
+def _own_distances(P: Array, m: int) -> Iterator[tuple[slice, Array]]:
     """Blocks of rows of P and their squared distances to all of P, infinite to themselves."""
     size = max(1, BLOCK // max(len(P), m))
     for start in range(0, len(P), size):
-        rows = slice(start, min(start + size, len(P)))
+        rows = slice(start, start + size)
         own = cdist(P[rows], P, "sqeuclidean")
-        own[np.arange(len(own)), np.arange(rows.start, rows.stop)] = np.inf
+        np.fill_diagonal(own[:, start:], np.inf)  # no row is its own neighbour
         yield rows, own
 
 
-def _divergences_from(s: int, values: list[Array], targets: list[Array]) -> Array:
-    """D(x, y) - D(x) of task s from every task; log(m / (n - 1)) cancels."""
-    X, y = values[s], targets[s]
+def _divergences_from(s: int, tasks: list[Array]) -> Array:
+    """D(x, y) - D(x) of task s from every task; log(m / (n - 1)) is in both and cancels."""
+    X = tasks[s][:, :-1]
+    y = tasks[s][:, -1]
     d = X.shape[1]
-    total = np.zeros(len(values))
-    for rows, own in _own_distances(X, max(map(len, values))):
+    total = np.zeros(len(tasks))
+    for rows, own in _own_distances(X, max(map(len, tasks))):
         own_joint = own + (y[rows, None] - y) ** 2
-        for t in range(len(values)):
+        for t in range(len(tasks)):
             if t != s:
-                other = cdist(X[rows], values[t], "sqeuclidean")
+                other = cdist(X[rows], tasks[t][:, :-1], "sqeuclidean")
                 total[t] -= _local_divergence(own, other, d).sum()
-                other += (y[rows, None] - targets[t]) ** 2
+                # One more coordinate adds its square: distances of (x, y) from those of x.
+                other += (y[rows, None] - tasks[t][:, -1]) ** 2
                 total[t] += _local_divergence(own_joint, other, d + 1).sum()
     return total / len(X)
 
 
 def _read(X: Any, y: Any, task: Any) -> Rows:
+    """Rows as estimators read them; labels of rows become the first column."""
     if task is None or np.ndim(task) == 0:
         return read_rows(X, y, task=task)
     labels = np.asarray(task)
@@ -168,43 +173,45 @@ def _read(X: Any, y: Any, task: Any) -> Rows:
             "column of X by name or position"
         )
     columns = np.empty((table.height, table.width + 1), dtype=object)
-    columns[:, 0], columns[:, 1:] = labels, table.features()
+    columns[:, 0] = labels
+    columns[:, 1:] = table.features()
     return read_rows(columns, y, task=0)
 
 
-def _standardised(rows: Rows, random_state: Any) -> tuple[list[Array], list[Array]]:
-    """Columns and targets of every task, on one scale, without ties."""
-    X, labels = rows.table.features(), rows.schema.labels
+def _standardised(rows: Rows, random_state: Any) -> list[Array]:
+    """Features and, in the last column, the target of every task, on one scale and without ties."""
+    X = rows.table.features()
+    labels = rows.schema.labels
     if rows.codes is None:
-        seen = ~np.isnan(rows.y.T)
-        codes, position = np.nonzero(seen)
-        X, y = X[position], rows.y[position, codes]
+        codes, position = np.nonzero(~np.isnan(rows.y.T))
+        y = rows.y[position, codes]
     else:
-        seen = ~np.isnan(rows.y)
-        codes, X, y = rows.codes[seen], X[seen], rows.y[seen]
+        position = np.flatnonzero(~np.isnan(rows.y))
+        codes = rows.codes[position]
+        y = rows.y[position]
+    X = X[position]
     _check_sizes(np.bincount(codes, minlength=len(labels)), labels)
     Z = np.column_stack([X[:, _varies_within(X, codes, len(labels))], y])
     if Z.shape[1] == 1:
         raise ValueError("no column of X varies within any task: there is nothing that y could depend on")
     Z = _without_ties(Z, random_state)
-    spread = Z.std(axis=0)
-    Z = (Z - Z.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    parts = [Z[codes == t] for t in range(len(labels))]
-    return [part[:, :-1] for part in parts], [part[:, -1] for part in parts]
+    scale = Z.std(axis=0)
+    Z = (Z - Z.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+    return [Z[codes == t] for t in range(len(labels))]
 
 
 def _varies_within(X: Array, codes: NDArray[np.intp], T: int) -> NDArray[np.bool_]:
     """Columns that take two values in some task."""
     first = np.zeros((T, X.shape[1]))
-    first[codes[::-1]] = X[::-1]
+    first[codes[::-1]] = X[::-1]  # backwards, so that the first row of every task is written last
     return (first[codes] != X).any(axis=0)
 
 
 def _without_ties(Z: Array, random_state: Any) -> Array:
     """Uniform noise on columns that repeat values, at most half the smallest gap between two values.
 
-    Cells around distinct values stay apart, so that the divergence between two such columns is that of the values.
-    Differences below 1e-9 standard deviations are rounding, not gaps.
+    So wide, the noise of one value never reaches that of the next, and the divergence between two such columns is that
+    of their values. Differences below 1e-9 standard deviations are rounding, not gaps.
     """
     rng = check_random_state(random_state)
     Z = Z.copy()
@@ -218,13 +225,13 @@ def _without_ties(Z: Array, random_state: Any) -> Array:
 
 
 def _check_sizes(n: NDArray[np.intp], labels: NDArray[Any]) -> None:
-    if n.min() >= 2:
-        return
     t = int(np.argmin(n))
-    raise ValueError(
-        f"task {labels[t : t + 1].tolist()[0]!r} has {n[t]} {'row' if n[t] == 1 else 'rows'} with a target, but a "
-        "divergence needs at least 2 (and means something from about 50): drop the task"
-    )
+    if n[t] < 2:
+        rows = "row" if n[t] == 1 else "rows"
+        raise ValueError(
+            f"task {labels.tolist()[t]!r} has {n[t]} {rows} with a target, but a divergence needs at least 2 (and means "
+            "something from about 50): drop the task"
+        )
 
 
 def _points(P: ArrayLike, name: str) -> Array:

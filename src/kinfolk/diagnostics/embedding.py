@@ -62,14 +62,13 @@ def embed(D: ArrayLike, *, dimensions: int = 2, random_state: Any = 0) -> Embedd
         raise ValueError(f"dimensions={dimensions}: give 2 or 3 for a picture, at least 1")
     if not D.any():
         return Embedding(np.zeros((len(D), dimensions)), 0.0)
-    scale = D.max()
+    scale = D.max()  # SMACOF's tolerance is absolute: it sees distances of about 1, whatever the unit
     rng = check_random_state(random_state)
     starts = [_classical(D / scale, dimensions)] + [rng.uniform(size=(len(D), dimensions)) for _ in range(STARTS)]
-    # Every argument that some version of scikit-learn wants to change the default of is given.
-    fits = [
-        smacof(D / scale, init=start, n_init=1, max_iter=1000, eps=1e-9, normalized_stress=False) for start in starts
-    ]
-    coordinates = _principal_axes(scale * min(fits, key=lambda fit: fit[1])[0])
+    # Every argument whose default differs between versions of scikit-learn is given.
+    settings = {"n_init": 1, "max_iter": 1000, "eps": 1e-9, "normalized_stress": False}
+    best, _ = min((smacof(D / scale, init=start, **settings) for start in starts), key=lambda fit: fit[1])
+    coordinates = _principal_axes(scale * best)
     return Embedding(coordinates, _stress(D, coordinates))
 
 
@@ -82,18 +81,21 @@ def _classical(D: Array, dimensions: int) -> Array:
     """Leading eigenvectors of the doubly centred squares, scaled by the roots of their eigenvalues."""
     squares = D**2
     mean = squares.mean(axis=0)
+    # For true distances this is the Gram matrix of the centred points.
     values, vectors = np.linalg.eigh((mean[:, None] + mean - mean.mean() - squares) / 2)
     kept = min(dimensions, len(D))
     start = np.zeros((len(D), dimensions))
+    # eigh sorts upwards; dissimilarities that no points have give negative eigenvalues too.
     start[:, :kept] = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, ::-1][:, :kept]
     return start
 
 
 def _principal_axes(Z: Array) -> Array:
-    """Centred and turned so that the spread falls from axis to axis; the largest entry of each is positive."""
+    """Centred and turned so that the variance falls from axis to axis; the largest entry of each is positive."""
     Z = Z - Z.mean(axis=0)
     Z = Z @ np.linalg.svd(Z, full_matrices=True)[2].T
-    return Z * np.where(Z[np.abs(Z).argmax(axis=0), np.arange(Z.shape[1])] < 0, -1.0, 1.0)
+    largest = Z[np.abs(Z).argmax(axis=0), np.arange(Z.shape[1])]
+    return Z * np.where(largest < 0, -1.0, 1.0)
 
 
 def _dissimilarities(D: ArrayLike) -> Array:

@@ -65,16 +65,19 @@ def _warp(S: Array, left: NDArray[np.intp], right: NDArray[np.intp], reach: int)
     cell looks farther than that.
     """
     n = S.shape[1]
-    one, two = S.T[:, left], S.T[::-1, right]  # row i is time i; row j is time n - 1 - j
+    one = S.T[:, left]  # row i is time i
+    two = S.T[::-1, right]  # row j is time n - 1 - j: along an anti-diagonal both then run forwards
     before, last, now = (np.full((n + 2, len(left)), np.inf) for _ in range(3))
     last[1] = (one[0] - two[n - 1]) ** 2
     for s in range(1, 2 * n - 1):
-        low, high = max(0, s - n + 1, (s - reach + 1) // 2), min(s, n - 1, (s + reach) // 2)
-        here, above = slice(low + 1, high + 2), slice(low, high + 1)
+        low = max(0, s - n + 1, (s - reach + 1) // 2)  # i of the first cell inside table and band
+        high = min(s, n - 1, (s + reach) // 2)
+        here = slice(low + 1, high + 2)
+        above = slice(low, high + 1)
         cost = one[low : high + 1] - two[n - 1 - s + low : n - s + high]
         np.square(cost, out=cost)
-        best = np.minimum(last[here], last[above])
-        np.minimum(best, before[above], out=best)
+        best = np.minimum(last[here], last[above])  # from (i, j - 1) and (i - 1, j)
+        np.minimum(best, before[above], out=best)  # from (i - 1, j - 1)
         np.add(best, cost, out=now[here])
         now[low] = now[high + 2] = np.inf
         before, last, now = last, now, before

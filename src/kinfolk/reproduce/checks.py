@@ -123,7 +123,7 @@ def _birmingham(results: Results) -> Iterator[Check]:
 
 def _wiener(results: Results) -> Iterator[Check]:
     for n in (200, 1000):
-        title = f"Wiener network, {n:,} rows per agent"
+        title = f"Wiener network, {n:,} rows per node"
         cells = results.get(f"wiener-{n}", {})
         if cells.keys() >= {"RBF-GAMTL", "GAMTL"}:
             rbf = cells["RBF-GAMTL"]

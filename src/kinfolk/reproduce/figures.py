@@ -108,12 +108,12 @@ def trace_figure(setting: Setting, results: Mapping[str, Any], path: Path) -> tu
     axes[0].legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False)
     _save(figure, path)
     steps = len(results[drawn[0]][0]["trace"]["target"])
-    said = f"predictions for agent 1 over the first {steps} test steps; in brackets the RMSE over all agents."
+    said = f"predictions for node 1 over the first {steps} test steps; in brackets the RMSE over all nodes."
     return path, f"{setting.title}: {said}"
 
 
 def network_figure(setting: Setting, path: Path) -> tuple[Path, str]:
-    """The network that the coefficients were mixed along: solid within clusters, dashed between them."""
+    """The network that the coefficients were mixed along: solid within groups, dashed between them."""
     rows = split(setting, 0)
     group = rows.truth["groups"]
     A = np.zeros((len(group), len(group)))
@@ -123,7 +123,7 @@ def network_figure(setting: Setting, path: Path) -> tuple[Path, str]:
     figure, axes = _sheet(1, columns=1, height=4.5)
     plot_graph(graph, groups=group, ax=axes[0])
     _save(figure, path)
-    return path, "The network of the ten agents: links within clusters solid, between them dashed."
+    return path, "The network of the ten nodes: links within groups solid, between them dashed."
 
 
 def _sheet(count: int, *, columns: int = 3, height: float = 4.2) -> tuple[Figure, list[Any]]:

@@ -91,7 +91,7 @@ def _wiener() -> Iterator[Setting]:
         yield Setting(
             f"wiener-{n}",
             "wiener",
-            f"Wiener network, {n:,} training rows per agent",
+            f"Wiener network, {n:,} training rows per node",
             "wiener",
             {"n_samples": n},
             "pooled",
