@@ -1,4 +1,4 @@
-"""The main job on built-in data: the paper's first synthetic set, every task with inputs of its own."""
+"""From data to report on built-in data: the paper's first synthetic set, every task with inputs of its own."""
 
 from __future__ import annotations
 
@@ -17,41 +17,43 @@ from kinfolk.plots import plot_graph
 from kinfolk.report import write_report
 from kinfolk.rows.gram import Array
 
+GROUPS = {"tasks 1-12": 0, "tasks 13-18": 1, "tasks 19, 20": -1}
+
 
 def run_demo(out: Path, *, seed: int = 0) -> Iterator[str]:
-    """Fit, tell the story line by line, and write `out/graph.png` and `out/report.html`."""
+    """Fit, give an account line by line, and write `out/graph.png` and `out/report.html`."""
     data = make_groups(random_state=seed)
-    yield "20 tasks with 20 rows and 30 features each: two hidden groups (1-12, 13-18) and two loners (19, 20)."
+    yield "20 tasks with 20 rows and 30 features each: two hidden groups (1-12, 13-18) and two outliers (19, 20)."
     yield "Less data than unknowns, so a task on its own is lost. Fitting all of them with a graph over the tasks ..."
     started = perf_counter()
     model = GAMTL(task=data.task).fit(data.data, data.target)
     seconds = perf_counter() - started
-    own = GAMTL(task=data.task, strength=0.0).fit(data.data, data.target)
+    alone = GAMTL(task=data.task, strength=0.0).fit(data.data, data.target)
     yield f"done in {seconds:.2f} s, {model.n_iter_} rounds, duality gap {model.optimality_['duality_gap']:.0e}."
     yield ""
     yield "Test error (RMSE, mean over the tasks of a group; noise alone is 1.0)"
-    yield from _error_table(data, model, own)
+    yield from _error_table(data, model, alone)
     yield ""
     yield "What the graph says, without having been told"
-    yield from _graph_account(model.graph_)
-    picture = draw(model.graph_, out / "graph.png")
+    yield from _graph_lines(model.graph_)
+    draw(model.graph_, out / "graph.png")
     yield ""
-    yield f"The picture is in {picture}."
+    yield f"The picture is in {out / 'graph.png'}."
     page = write_report(model, data.data, data.target, out / "report.html", title="Twenty tasks, two hidden groups")
     yield f"The report is in {page}: open it in a browser."
 
 
-def _error_table(data: Any, model: GAMTL, own: GAMTL) -> Iterator[str]:
-    ours, theirs = (task_rmse(m, data.test_data, data.test_target) for m in (model, own))
-    names = {0: "tasks 1-12", 1: "tasks 13-18", -1: "tasks 19, 20"}
-    groups = np.unique(data.groups)
+def _error_table(data: Any, model: GAMTL, alone: GAMTL) -> Iterator[str]:
+    with_graph = task_rmse(model, data.test_data, data.test_target)
+    without = task_rmse(alone, data.test_data, data.test_target)
+    every = np.ones(len(with_graph), dtype=bool)
+    rows = [(name, data.groups == group) for name, group in GROUPS.items()]
     yield f"  {'':14s} {'one ridge per task':>20s} {'kinfolk':>10s}"
-    for label, member in [(names[int(g)], data.groups == g) for g in (*groups[groups >= 0], *groups[groups < 0])]:
-        yield f"  {label:14s} {theirs[member].mean():20.2f} {ours[member].mean():10.2f}"
-    yield f"  {'all':14s} {theirs.mean():20.2f} {ours.mean():10.2f}"
+    for name, tasks in [*rows, ("all", every)]:
+        yield f"  {name:14s} {without[tasks].mean():20.2f} {with_graph[tasks].mean():10.2f}"
 
 
-def _graph_account(graph: TaskGraph) -> Iterator[str]:
+def _graph_lines(graph: TaskGraph) -> Iterator[str]:
     outliers = graph.outliers()
     for k, members in enumerate(m for m in graph.communities() if m[0] not in outliers):
         yield f"  group {k + 1}: tasks {', '.join(map(str, members))}"
@@ -68,12 +70,11 @@ def task_rmse(model: GAMTL, X: Any, y: Array) -> Array:
     return np.sqrt(np.bincount(codes, squared) / np.bincount(codes))
 
 
-def draw(graph: TaskGraph, path: Path) -> Path:
-    """Write the graph as a picture, whole or not at all."""
+def draw(graph: TaskGraph, path: Path) -> None:
+    """Write the graph as a picture."""
     ax = plot_graph(graph)
     ax.set_title("Tasks that are kin: width is strength, colour is group, ringed are outliers", fontsize=10)
     figure = ax.get_figure(root=True)
     assert figure is not None
     with replacing(path) as partial:
         figure.savefig(partial, dpi=150)
-    return path

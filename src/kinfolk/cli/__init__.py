@@ -17,14 +17,18 @@ from typing import Any, NoReturn
 from kinfolk.cli.console import Console
 from kinfolk.cli.parser import build_parser
 
-OK, ERROR, USAGE, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
+OK = 0
+ERROR = 1
+USAGE = 2
+INTERRUPTED = 130
+PIPE_CLOSED = 141
 EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code.
 
-    0 done, 1 an error that one line explains, 2 wrong usage, 130 interrupted, 141 nobody reads the output any more.
+    0 done, 1 an error that one line explains, 2 wrong usage, 130 interrupted, 141 the output pipe was closed.
     """
     parser = build_parser()
     options = parser.parse_args(arguments)
@@ -47,22 +51,25 @@ def run(options: argparse.Namespace, console: Console) -> int:
         print("kinfolk: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # As other filters do when `head` has had enough; the interpreter must not flush into the closed pipe.
+        # `kinfolk graph ... | head` ends here; without this the interpreter would flush into the closed pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except Exception as error:
         if options.debug:
             raise
-        _tell(error, options, console)
+        _print_error(error, options, console)
         return ERROR
     finally:
         console.clear()
 
 
-def _tell(error: Exception, options: argparse.Namespace, console: Console) -> None:
+def _print_error(error: Exception, options: argparse.Namespace, console: Console) -> None:
     """The error in one line."""
     console.clear()
-    message = " ".join(_text(error).split())
+    message = str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        message = f"{error.filename}: {error.strerror}"
+    message = " ".join(message.split())
     if not isinstance(error, EXPECTED):
         message = f"internal error ({type(error).__name__}: {message}). Run again with --debug and report what it shows"
     if options.json:
@@ -70,28 +77,22 @@ def _tell(error: Exception, options: argparse.Namespace, console: Console) -> No
     print(f"kinfolk: {message}", file=sys.stderr)
 
 
-def _text(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
-
-
 def _as_notes(console: Console) -> None:
-    """Warnings of the package become notices; those of other libraries stay out of the way."""
+    """Warnings of the package become notices; those of other libraries are not shown."""
 
     def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, UserWarning):
             console.note(str(message))
 
     warnings.simplefilter("default")
-    # Said in our own words, or of no concern: files are matched to models by their columns' names.
+    # The commands say the first themselves; the second is no problem, since files are matched by names of columns.
     warnings.filterwarnings("ignore", message="Found unknown categories|.*feature names", category=UserWarning)
     warnings.showwarning = show
 
 
 @contextmanager
 def _stopped_by_termination() -> Iterator[None]:
-    """A polite kill ends as an interrupt does: temporary files go. Only the main thread can hear it."""
+    """SIGTERM ends the command as an interrupt does: temporary files go. Only the main thread can handle signals."""
 
     def stop(*_: Any) -> NoReturn:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What a command says: notices and a progress bar on stderr, results on stdout, as text or as JSON."""
+"""What a command prints: notices and a progress bar on stderr, results on stdout, as text or as JSON."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ PAUSE = 0.1  # seconds between two drawings
 
 
 class Console:
-    """Where the words of one command go.
+    """The output of one command.
 
     Parameters
     ----------
-    quiet : neither notices nor a bar nor an account of the result
-    as_json : the result as JSON on stdout in place of the account
+    quiet : print neither notices nor a bar nor the result as text
+    as_json : print the result as JSON instead of text
     """
 
     def __init__(self, *, quiet: bool = False, as_json: bool = False) -> None:
-        self.quiet, self.as_json = quiet, as_json
+        self.quiet = quiet
+        self.as_json = as_json
         self.notes: list[str] = []
         self.bar = Bar() if not quiet and sys.stderr.isatty() else None
 
     def note(self, message: str) -> None:
-        """Something the person should know, once."""
+        """Print a notice, once, and keep it for the JSON."""
         message = " ".join(message.split())
         if message in self.notes:
             return
@@ -38,21 +39,22 @@ class Console:
             print(f"note: {message}", file=sys.stderr, flush=True)
 
     def say(self, line: str = "") -> None:
-        """A line of the account of the result."""
+        """Print a line of the result as text."""
         if not self.quiet and not self.as_json:
             self.clear()
             print(line, flush=True)
 
     def result(self, record: dict[str, Any]) -> None:
-        """The result for a program, if one asked for it."""
+        """Print the result as JSON, if that is wanted."""
         if self.as_json:
             self.clear()
             print(json.dumps({**record, "notes": self.notes}, indent=2, default=plain), flush=True)
 
     @property
     def callback(self) -> Callback | None:
-        """What long work reports to: a function, since estimators are copied with their callback."""
+        """What long work reports its progress to."""
         bar = self.bar
+        # A function, not the bar: estimators are copied with their callback, and a copied bar would not be cleared.
         return None if bar is None else lambda progress: bar(progress)
 
     def clear(self) -> None:
@@ -68,21 +70,26 @@ class Bar:
     """
 
     def __init__(self, stream: Any = None, clock: Any = time.monotonic) -> None:
-        self.stream, self.clock = stream or sys.stderr, clock
-        self.stage, self.done, self.began, self.began_at = "", 0, clock(), 0
-        self.drawn_at, self.shown = -1.0, False
+        self.stream = stream or sys.stderr
+        self.clock = clock
+        self.stage = ""
+        self.done = 0
+        self.began = clock()
+        self.drawn_at = -1.0
+        self.shown = False
 
     def __call__(self, progress: Progress) -> None:
         """Draw, unless it was drawn a moment ago."""
         now = self.clock()
         if progress.stage != self.stage or progress.done < self.done:
-            # The work behind the first report began where the stage before ended.
-            self.began, self.began_at = self.drawn_at if self.drawn_at >= 0 else self.began, 0
             self.stage = progress.stage
+            if self.drawn_at >= 0:  # the work behind the first report began where the stage before ended
+                self.began = self.drawn_at
         self.done = progress.done
         if now - self.drawn_at < PAUSE and progress.done < progress.total:
             return
-        self.drawn_at, self.shown = now, True
+        self.drawn_at = now
+        self.shown = True
         self.stream.write("\r\x1b[K" + self.line(progress, now))
         self.stream.flush()
 
@@ -104,7 +111,7 @@ class Bar:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them.
+    """Seconds in words.
 
     Examples
     --------
@@ -120,5 +127,5 @@ def duration(seconds: float) -> str:
 
 
 def plain(value: Any) -> Any:
-    """NumPy numbers and arrays, and paths, as what JSON has."""
+    """NumPy numbers and arrays, and paths, in types that JSON has."""
     return value.tolist() if hasattr(value, "tolist") else str(value)

@@ -9,7 +9,7 @@ from kinfolk.demo import run_demo
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
-    """Tell the story line by line."""
+    """Print the account line by line."""
     for line in run_demo(options.out, seed=options.seed):
         console.say(line)
     console.result({"out": str(options.out)})

@@ -1,4 +1,4 @@
-"""The words of the command line: every command, its options and examples. Nothing numerical is imported here."""
+"""Every command with its options and examples. Nothing numerical is imported here, so that help is instant."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXAMPLES = {
 from a table to a report:
   kinfolk fit data.csv --task patient --target score --out model.kin --report report.html
   kinfolk predict model.kin new.csv --out predictions.csv
-is sharing worth it at all, and which method?
+does sharing help on this table, and which method is best?
   kinfolk compare data.csv --task patient --target score""",
     "fit": """\
 examples:
@@ -27,8 +27,8 @@ examples:
   kinfolk fit data.parquet --task store --target sales --drop date comment --groups week
   kinfolk fit data.csv --task patient --target score --method mtrl --set ridge=0.1
 
-Text columns are one-hot encoded, true and false become 1 and 0, columns with one value are left out; each is said. A
-task column is read as integers if all its values are integers without leading zeros, otherwise as text.""",
+Text columns are one-hot encoded, true and false become 1 and 0, columns with one value are left out; a notice says so.
+A task column is read as integers if all its values are integers without leading zeros, otherwise as text.""",
     "predict": """\
 examples:
   kinfolk predict model.kin new.csv --out predictions.csv --std
@@ -84,10 +84,10 @@ def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
         epilog=EXAMPLES.get(name),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    words = command.add_argument_group("what is said")
-    words.add_argument("--quiet", action="store_true", help="no notices, no progress, no account of the result")
-    words.add_argument("--json", action="store_true", help="the result as JSON on stdout")
-    words.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    output = command.add_argument_group("output")
+    output.add_argument("--quiet", action="store_true", help="no notices, no progress, no result as text")
+    output.add_argument("--json", action="store_true", help="the result as JSON on stdout")
+    output.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return command
 
 
@@ -140,15 +140,15 @@ def _add_graph(command: argparse.ArgumentParser) -> None:
 
 def _add_compare(command: argparse.ArgumentParser) -> None:
     _add_training_table(command)
-    contest = command.add_argument_group("the comparison")
-    contest.add_argument("--methods", nargs="+", metavar="NAME", help="see kinfolk methods (default: all of them)")
-    contest.add_argument(
+    comparison = command.add_argument_group("the comparison")
+    comparison.add_argument("--methods", nargs="+", metavar="NAME", help="see kinfolk methods (default: all of them)")
+    comparison.add_argument(
         "--time-limit",
         type=float,
         metavar="SECONDS",
         help="for each method; one that takes longer is left out, which is said (120, and 900 for gamtlcv)",
     )
-    _add_folds(contest, "outer folds, and folds inside each for tuning (%(default)s)")
+    _add_folds(comparison, "outer folds, and folds inside each for tuning (%(default)s)")
 
 
 def _add_reproduce(command: argparse.ArgumentParser) -> None:
