@@ -83,6 +83,7 @@ oldest: .venv-oldest/.ready
 	  -k "not conic and not axes_in_space" $(OLDEST_TESTS)
 
 docs: $(VENV)/.docs
+	$(BIN)/python docs/reading_order.py
 	$(BIN)/python -m sphinx -q -b html -W --keep-going docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 

@@ -7,51 +7,12 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "docs"))
+
 import kinfolk
+from reading_order import PAGE, RANK, imports, module_name, page, rank
 
 SOURCE = Path(kinfolk.__file__).parent
-ORDER = [
-    "_version progress files memory threads",
-    "rows",
-    "solvers",
-    "methods.trees methods.structures",
-    "methods.gamtl methods.smoother methods.stacking methods.rbf methods.uncertainty",
-    "methods.method",
-    "methods",
-    "estimators.graph_regressor",
-    "estimators.gamtl tuning",
-    "methods.contenders methods.rbf_search",
-    "methods.search",
-    "estimators.gamtlcv",
-    "estimators.rbfgamtl",
-    "graph weights baselines",
-    "explain diagnostics datasets large store readers",
-    "plots export",
-    "report",
-    "demo reproduce",
-    "cli",
-]
-RANK = {name: rank for rank, names in enumerate(ORDER) for name in names.split()}
-
-
-def module_name(path):
-    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-
-
-def rank(name):
-    """Rank of a module, or of the package it belongs to."""
-    parts = name.split(".")
-    known = [".".join(parts[: k + 1]) for k in range(len(parts)) if ".".join(parts[: k + 1]) in RANK]
-    return RANK[known[-1]]
-
-
-def imports(path):
-    """Modules of the package that a file imports at its top level."""
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("kinfolk."):
-            yield node.module.removeprefix("kinfolk.")
-
-
 FILES = [p for p in sorted(SOURCE.rglob("*.py")) if p.name != "__init__.py" or p.parent.name == "weights_"]
 
 
@@ -62,6 +23,10 @@ def test_imports_point_one_way(path):
     outside = [m for m in imports(path) if m.split(".")[0] != package or m in RANK]
     wrong = [m for m in outside if rank(m) > rank(name) or (rank(m) == rank(name) and m.split(".")[0] != package)]
     assert not wrong
+
+
+def test_the_reading_order_names_every_module_as_it_is_now():
+    assert PAGE.read_text() == page(), "run: python docs/reading_order.py"
 
 
 STRUCTURES = {"Structure", "TaskGraph", "TaskCovariance", "TaskPrecision", "TaskTree"}
