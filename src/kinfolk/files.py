@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+STDOUT = Path("/dev/stdout")
 
 
 @contextmanager
@@ -14,7 +18,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path beside `path`; on leaving without an error it takes the place of `path`, at once.
 
     Whoever reads `path` meets the old file or the new one, also after a kill or a power cut. An error or an interrupt
-    leaves the old file and removes the temporary one. Missing folders are made.
+    leaves the old file and removes the temporary one. Missing folders are made. A link stays: the file behind it is
+    replaced. A device, pipe or socket stays too: the finished file is copied into it.
 
     Examples
     --------
@@ -23,7 +28,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> Path("/tmp/kinfolk-doctest.txt").read_text()
     'whole'
     """
-    path = Path(path)
+    if is_special(path):
+        with tempfile.TemporaryDirectory() as folder:
+            partial = Path(folder) / Path(path).name
+            partial.touch()
+            yield partial
+            _copy_into(Path(path), partial)
+        return
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=path.suffix)
     os.close(descriptor)
@@ -36,6 +48,31 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def is_special(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a device, pipe or socket, or stands for an open one: such a node must not be renamed over."""
+    path = Path(path)
+    # Links to whatever the shell has opened, which may well be a file.
+    if path.absolute().as_posix().startswith(("/dev/std", "/dev/fd/", "/proc/")):
+        return True
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def same_file(one: Path, two: Path) -> bool:
+    """Whether two paths lead to one file: by another spelling, a link, a hard link, or where case does not matter."""
+    if one.exists() and two.exists():
+        return one.samefile(two)
+    return os.path.realpath(one) == os.path.realpath(two)
+
+
+def _copy_into(path: Path, finished: Path) -> None:
+    target: int | Path = path
+    if path == STDOUT:
+        sys.stdout.flush()
+        target = 1  # opened by its name, a socket or another user's terminal would be refused
+    with finished.open("rb") as source, open(target, "wb", closefd=target is path) as out:
+        shutil.copyfileobj(source, out)
 
 
 def _umask() -> int:

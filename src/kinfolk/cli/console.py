@@ -26,6 +26,7 @@ class Console:
         self.quiet = quiet
         self.as_json = as_json
         self.notes: list[str] = []
+        self.to_stderr = False
         self.bar = Bar() if not quiet and sys.stderr.isatty() else None
 
     def note(self, message: str) -> None:
@@ -38,11 +39,17 @@ class Console:
             self.clear()
             print(f"note: {message}", file=sys.stderr, flush=True)
 
+    def leave_stdout(self) -> None:
+        """Stdout is for a file: the account of the result goes to stderr."""
+        if self.as_json:
+            raise ValueError("--json writes to stdout, and so does an output named -: name a file for it")
+        self.to_stderr = True
+
     def say(self, line: str = "") -> None:
         """Print a line of the result as text."""
         if not self.quiet and not self.as_json:
             self.clear()
-            print(line, flush=True)
+            print(line, file=sys.stderr if self.to_stderr else sys.stdout, flush=True)
 
     def result(self, record: dict[str, Any]) -> None:
         """Print the result as JSON, if that is wanted."""

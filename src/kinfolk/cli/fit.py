@@ -13,8 +13,10 @@ from kinfolk.cli.columns import Roles, Training, training_rows
 from kinfolk.cli.console import Console, duration
 from kinfolk.cli.kinds import counted
 from kinfolk.cli.methods import find_method
+from kinfolk.cli.outputs import check_outputs
 from kinfolk.cli.streamed import check_head, fit_streamed, wants_stream
-from kinfolk.cli.tables import check_writable, read_options
+from kinfolk.cli.tables import read_options
+from kinfolk.files import is_special
 from kinfolk.memory import in_words
 from kinfolk.readers import checked_path, read_file
 
@@ -36,8 +38,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
     """Read, fit, save, report, and say what was found. Whatever can be wrong with the file is found first."""
     path, roles = checked_path(options.data), roles_of(options)
     out = options.out or path.with_suffix(".kin")
-    for target in (out, options.report):
-        check_writable(target)
+    outputs = {"--out": (out, "model"), "--report": (options.report, "page")}
+    check_outputs(outputs, options, console, inputs=(path,))
     rows = read_rows(path, roles, options, console)
     started = perf_counter()
     model, error = fit(rows, path, roles, options, console)
@@ -133,7 +135,8 @@ def tell(record: dict[str, Any], console: Console, out: Path) -> None:
         console.say(
             f"graph: {record['edges']:,} edges; {counted(len(record['groups']), 'group')} of {sizes}{more} tasks"
         )
-    console.say(f"model:  {out} ({in_words(out.stat().st_size)})")
+    size = "" if is_special(out) else f" ({in_words(out.stat().st_size)})"
+    console.say(f"model:  {out}{size}")
     if record["report"]:
         console.say(f"report: {record['report']}")
 

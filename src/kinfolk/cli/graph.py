@@ -8,14 +8,17 @@ import sys
 from typing import Any
 
 from kinfolk.cli.console import Console
-from kinfolk.cli.tables import check_writable, load_model
+from kinfolk.cli.outputs import check_outputs
+from kinfolk.cli.tables import load_model
 from kinfolk.export.graphs import graph_text, write_graph
+from kinfolk.files import STDOUT
 from kinfolk.methods.structures import TaskGraph, structure_of
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Write the graph to a file or to stdout."""
-    check_writable(options.out)
+    options.out = None if options.out == STDOUT else options.out
+    check_outputs({"--out": (options.out, "graph")}, options, console, inputs=(options.model,))
     graph = graph_of(load_model(options.model), console)
     if options.out:
         write_graph(graph, options.out, options.format)

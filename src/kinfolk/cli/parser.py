@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kinfolk._version import __version__
+from kinfolk.cli.outputs import output_path
 
 DESCRIPTION = """\
 Finds which of your tasks are kin and lets them learn from each other: one regression per task (patient, store, sensor),
@@ -101,14 +102,14 @@ def _add_fit(command: argparse.ArgumentParser) -> None:
     )
     _add_folds(method, "folds that choose the parameters not given with --set; 0: do not choose (%(default)s)")
     out = command.add_argument_group("what is written")
-    out.add_argument("--out", type=Path, metavar="FILE", help="the model (default: the name of the table with .kin)")
-    out.add_argument("--report", type=Path, metavar="FILE", help="a page about the model, to open in a browser")
+    _add_out(out, "the model (default: the name of the table with .kin)")
+    out.add_argument("--report", type=output_path, metavar="FILE", help="a page about the model, to open in a browser")
 
 
 def _add_predict(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", type=Path, help="a model written by kinfolk fit")
     command.add_argument("data", type=Path, help="table with the columns of fit; others are ignored")
-    command.add_argument("--out", type=Path, metavar="FILE", help="predictions as CSV (default: stdout)")
+    _add_out(command, "predictions as CSV (default: stdout)")
     command.add_argument("--std", action="store_true", help="add a column std: standard deviation of a new observation")
     command.add_argument(
         "--keep", nargs="*", metavar="COLUMN", help="columns of the table to write beside; without names: all of them"
@@ -126,7 +127,7 @@ def _add_report(command: argparse.ArgumentParser) -> None:
     command.add_argument("data", type=Path, help="table with the columns of fit and the target")
     command.add_argument("--target", required=True, metavar="COLUMN", help="column with the true values")
     command.add_argument("--groups", metavar="COLUMN", help="rows of one value here belong together (sitting, day)")
-    command.add_argument("--out", type=Path, default=Path("report.html"), metavar="FILE", help="(%(default)s)")
+    _add_out(command, "(%(default)s)", Path("report.html"))
     command.add_argument("--title", help="title of the page")
     command.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
     _add_reading(command)
@@ -135,7 +136,7 @@ def _add_report(command: argparse.ArgumentParser) -> None:
 def _add_graph(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", type=Path, help="a model written by kinfolk fit")
     command.add_argument("--format", choices=("csv", "graphml", "json"), default="csv", help="(%(default)s)")
-    command.add_argument("--out", type=Path, metavar="FILE", help="(default: stdout)")
+    _add_out(command, "(default: stdout)")
 
 
 def _add_compare(command: argparse.ArgumentParser) -> None:
@@ -153,14 +154,14 @@ def _add_compare(command: argparse.ArgumentParser) -> None:
 
 def _add_reproduce(command: argparse.ArgumentParser) -> None:
     command.add_argument("which", nargs="?", default="all", choices=PARTS, help=f"{', '.join(PARTS)} (default: all)")
-    command.add_argument("--out", type=Path, default=Path("reproduction"), metavar="DIR", help="(%(default)s)")
+    _add_out(command, "(%(default)s)", Path("reproduction"), metavar="DIR")
     command.add_argument("--quick", action="store_true", help="a small version, in minutes")
     command.add_argument("--jobs", type=int, default=2, metavar="N", help="processes at a time (%(default)s)")
     command.add_argument("--into", type=Path, metavar="FILE", help="Markdown document whose end the tables replace")
 
 
 def _add_demo(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--out", type=Path, default=Path("kinfolk-demo"), metavar="DIR", help="(%(default)s)")
+    _add_out(command, "(%(default)s)", Path("kinfolk-demo"), metavar="DIR")
     command.add_argument("--seed", type=int, default=0, help="seed of the example data (%(default)s)")
 
 
@@ -185,6 +186,11 @@ def _add_training_table(command: argparse.ArgumentParser) -> None:
     )
     columns.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
     _add_reading(command)
+
+
+def _add_out(group: Any, text: str, default: Path | None = None, metavar: str = "FILE") -> None:
+    group.add_argument("--out", type=output_path, default=default, metavar=metavar, help=text)
+    group.add_argument("--force", action="store_true", help="replace an existing file, whatever it is")
 
 
 def _add_stream(command: argparse.ArgumentParser) -> None:

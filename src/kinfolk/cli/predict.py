@@ -11,15 +11,18 @@ import numpy as np
 
 from kinfolk.cli.console import Console
 from kinfolk.cli.encoding import NewRows, rows_for
+from kinfolk.cli.outputs import check_outputs
 from kinfolk.cli.streamed import predict_streamed, wants_stream
-from kinfolk.cli.tables import check_writable, load_model
-from kinfolk.files import replacing
+from kinfolk.cli.tables import load_model
+from kinfolk.files import STDOUT, replacing
 from kinfolk.readers import checked_path
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Predict every row, and write task, what was asked to be kept, prediction and, if asked for, std."""
-    check_writable(options.out)
+    options.out = None if options.out == STDOUT else options.out
+    outputs = {"--out": (options.out, "table of predictions")}
+    check_outputs(outputs, options, console, inputs=(options.model, options.data))
     model = load_model(options.model)
     model.set_params(unseen=options.unseen or model.unseen)
     path = checked_path(options.data)

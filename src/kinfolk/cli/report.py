@@ -7,13 +7,14 @@ import argparse
 from kinfolk.cli.columns import number_column
 from kinfolk.cli.console import Console
 from kinfolk.cli.encoding import rows_for
-from kinfolk.cli.tables import check_writable, load_model
+from kinfolk.cli.outputs import check_outputs
+from kinfolk.cli.tables import load_model
 from kinfolk.report import write_report
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Write the page."""
-    check_writable(options.out)
+    check_outputs({"--out": (options.out, "page")}, options, console, inputs=(options.model, options.data))
     model = load_model(options.model)
     also = {"--target": options.target} | ({"--groups": options.groups} if options.groups else {})
     rows = rows_for(model, options, console, also=also)

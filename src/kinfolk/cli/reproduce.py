@@ -6,10 +6,13 @@ import argparse
 
 from kinfolk import reproduce
 from kinfolk.cli.console import Console
+from kinfolk.cli.outputs import check_folder, check_outputs
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Run the part asked for, or all."""
+    check_folder("--out", options.out)
+    check_outputs({"the page": (options.out / "reproduction.html", "page")}, options, console)
     page = reproduce.run(
         options.which, options.out, quick=options.quick, n_jobs=options.jobs, callback=console.callback
     )

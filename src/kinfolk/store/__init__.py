@@ -42,7 +42,7 @@ def save(model: MultiTaskRegressor, path: str | os.PathLike[str]) -> Path:
     >>> bool((load(path).coef_ == model.coef_).all())
     True
     """
-    path = path_of(path)
+    path = path_of(path, reading=False)
     if type(model) is not MODELS.get(type(model).__name__):
         raise ModelFileError(f"{type(model).__qualname__} is not a model of kinfolk: save one of {', '.join(MODELS)}")
     if not hasattr(model, "coef_"):

@@ -186,11 +186,11 @@ def _check_content(flat: NDArray[Any], name: str) -> None:
         raise ModelFileError(f"member {name} holds characters that do not exist")
 
 
-def path_of(path: str | os.PathLike[str]) -> Path:
-    """The path of a model file; folders, and pipes and devices, which may never end, are refused by name."""
+def path_of(path: str | os.PathLike[str], *, reading: bool = True) -> Path:
+    """The path of a model file; folders are refused by name, and for reading pipes and devices, which may never end."""
     path = Path(path)
     if path.is_dir():
         raise ModelFileError(f"{path} is a folder: give the path of a file, e.g. {path / 'model.kin'}")
-    if path.exists() and not path.is_file():
+    if reading and path.exists() and not path.is_file():
         raise ModelFileError(f"{path} is a pipe or a device: give the path of a file")
     return path
