@@ -28,7 +28,7 @@ TIMEOUT = 60.0  # seconds without an answer before a download is given up
 
 
 @dataclass(frozen=True)
-class Source:
+class PublishedFile:
     """One published file: its place below a data folder, its checksum, and the zip archive it comes in."""
 
     folder: str
@@ -40,19 +40,19 @@ class Source:
 _UCI = "https://archive.ics.uci.edu/static/public"
 
 SOURCES = {
-    "parkinsons": Source(
+    "parkinsons": PublishedFile(
         "parkinsons_telemonitoring",
         "parkinsons_updrs.data",
         "f2c7d5025dec4e92e7feae367a5f7ccf58789a10ac6b54bdf15976c599f9dd39",
         f"{_UCI}/189/parkinsons+telemonitoring.zip",
     ),
-    "birmingham": Source(
+    "birmingham": PublishedFile(
         "birmingham_parking",
         "dataset.csv",
         "f1e28b9c697769a1a05cd20148241b60b1a73fee4907611163efc6fd9d12770a",
         f"{_UCI}/482/parking+birmingham.zip",
     ),
-    "birmingham_locations": Source(
+    "birmingham_locations": PublishedFile(
         "birmingham_parking",
         "locations.csv",
         "d8a2e6169fc31252e5d57a7efcf5f703cd0e6e41cabb6c1d4e3a669313513277",
@@ -96,14 +96,14 @@ def fetch(name: str, data_home: str | os.PathLike[str] | None = None) -> Path:
     return path
 
 
-def _by_hand(source: Source) -> str:
+def _by_hand(source: PublishedFile) -> str:
     return (
         f"Get {source.url or source.file} by other means, put the file at "
         f"<folder>/{source.folder}/{source.file}, and set KINFOLK_DATA=<folder> or pass data_home=<folder>"
     )
 
 
-def _verify(content: bytes, source: Source, where: str, remedy: str) -> None:
+def _verify(content: bytes, source: PublishedFile, where: str, remedy: str) -> None:
     found = hashlib.sha256(content).hexdigest()
     if found != source.sha256:
         raise ValueError(
@@ -112,7 +112,7 @@ def _verify(content: bytes, source: Source, where: str, remedy: str) -> None:
         )
 
 
-def _download(source: Source) -> bytes:
+def _download(source: PublishedFile) -> bytes:
     if source.url is None:
         raise FileNotFoundError(f"{source.file} is not offered for download. {_by_hand(source)}.")
     try:
@@ -125,7 +125,7 @@ def _download(source: Source) -> bytes:
         ) from error
 
 
-def _unpack(archive: bytes, source: Source) -> bytes:
+def _unpack(archive: bytes, source: PublishedFile) -> bytes:
     try:
         with ZipFile(BytesIO(archive)) as files:
             members = {PurePosixPath(path).name: path for path in files.namelist()}

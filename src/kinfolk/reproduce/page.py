@@ -40,7 +40,7 @@ CLAIMS = "What the paper claims, and what we set out to reach, beside the number
 Block = tuple[str, Any]  # what it is ("part", "heading", "text", "note", "table", "picture", "list"), and its content
 
 
-def write_page(settings: list[Setting], results: Results, out: Path, *, failures: list[str]) -> Path:
+def write_reproduction(settings: list[Setting], results: Results, out: Path, *, failures: list[str]) -> Path:
     """Write tables, figures, `reproduction.md` and `reproduction.html` below `out`; returns the page."""
     blocks = list(_blocks(settings, results, out, failures))
     _write(out / "reproduction.md", "\n".join(_markdown(*block) for block in blocks if block[0] != "picture"))

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from kinfolk.progress import Callback, report
 from kinfolk.reproduce.cells import Cell, cells_of, compute_cell, stored
-from kinfolk.reproduce.page import write_page
+from kinfolk.reproduce.page import write_reproduction
 from kinfolk.reproduce.settings import chosen
 from kinfolk.reproduce.splits import split
 
@@ -42,7 +42,7 @@ def run(which: str, out: Path, *, quick: bool = False, n_jobs: int = 2, callback
         split(setting, 0)  # missing data must show before the long work
     cells = [cell for setting in settings for cell in cells_of(setting, quick=quick)]
     failures = compute_missing(cells, out, n_jobs=n_jobs, callback=callback)
-    return write_page(settings, stored(cells, out), out, failures=failures)
+    return write_reproduction(settings, stored(cells, out), out, failures=failures)
 
 
 def compute_missing(cells: list[Cell], folder: Path, *, n_jobs: int, callback: Callback | None) -> list[str]:

@@ -1,0 +1,55 @@
+"""One name, one meaning: a public function or class is defined in one module only, with the exceptions listed here."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import kinfolk
+
+SOURCE = Path(kinfolk.__file__).parent
+# Names that two modules define, with the reason why; docs/glossary.md proposes names for those marked "two meanings".
+REASONS = {
+    "Fusion": "two meanings: the problem of CCMTL, the result of TAT's solver",
+    "Moments": "two meanings: centred moments of rows, sums of a Gibbs sweep",
+    "Place": "two meanings: where a value stands in a file, where a name stands in a picture",
+    "Rows": "two meanings: checked rows of a table, sums over blocks",
+    "Setting": "two meanings: of the reproduction, of RBF features",
+    "State": "two meanings: of Gibbs chains, of a likelihood",
+    "alternate": "the same verb: GAMTL's loop and MSSL's loop",
+    "check_memory": "the second is TAT's own and goes",
+    "contender": "two meanings: of the command compare, of GAMTLCV",
+    "counted": "the same, once for the command line and once for the page",
+    "graph_of": "the same verb: of a model file, of a model",
+    "kind_of": "two meanings: of columns, of labels",
+    "listed": "the same, three times",
+    "minimise": "the same verb of two solvers",
+    "nearest": "the same verb: names in a table, tasks",
+    "new_rows": "two meanings: rows for predict, moments of unseen rows",
+    "objective": "the same word: each solver has its own",
+    "read_rows": "the same verb: from a table, from a file, from Arrow",
+    "run": "every command has one; that of reproduce is public",
+    "sample": "two meanings: rows that are kept, a run of the chains",
+    "short": "the same, for names in pictures and numbers on the page",
+    "spread": "two meanings: rows over folds, a covariance",
+    "weights_residual": "the same word: each method has its own",
+}
+
+
+def homes():
+    """Modules that define each public function or class."""
+    found = defaultdict(list)
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+                found[node.name].append(str(path.relative_to(SOURCE)))
+    return found
+
+
+def test_a_public_name_is_defined_once():
+    twice = {name: modules for name, modules in homes().items() if len(modules) > 1 and name not in REASONS}
+    assert not twice, f"rename one of each, or give a reason in {Path(__file__).name}: {twice}"
+
+
+def test_no_reason_outlives_its_name():
+    once = [name for name in REASONS if len(homes()[name]) < 2]
+    assert not once, f"no longer defined twice, remove from the list: {once}"
