@@ -36,11 +36,9 @@ SEAL = re.compile(rb"kinfolk model (\d{1,9}) sha256 ([0-9a-f]{64})\Z")
 SEAL_BYTES = 128  # more than a seal takes
 DIGEST = 64
 EPOCH = (1980, 1, 1, 0, 0, 0)  # members carry no time: the same model gives the same bytes
-DTYPE = r"[<|](?:b1|[iu][1248]|f[248]|c8|c16|[US]\d{1,9}|[mM]8(?:\[\d{0,9}[a-zA-Z]{1,2}\])?)"  # of numbers and texts
-NPY = re.compile(
-    rb"\{'descr': '(" + DTYPE.encode() + rb")', "
-    rb"'fortran_order': (True|False), 'shape': \((|\d{1,15},|\d{1,15}(?:, \d{1,15}){1,31})\), \} *\n"
-)
+# Types of numbers and texts.
+DTYPE = r"[<|](?:b1|[iu][1248]|f[248]|c8|c16|[US]\d{1,9}|[mM]8(?:\[\d{0,9}[a-zA-Z]{1,2}\])?)"
+MOST_ARRAY_HEADER = 1000  # characters that may say type and shape of an array
 
 
 class ModelFileError(ValueError):
@@ -126,12 +124,17 @@ def _digest(file: IO[bytes], size: int) -> bytes:
 
 
 def _check_directory(file: IO[bytes], end: int) -> None:
-    """The table of contents is small, by its own account: reading a huge one would take memory before any check."""
-    tail = file.seek(max(end - 98, 0)) and file.read(min(end, 98))
-    tail = (tail or b"").rjust(98, b"\0")
-    signature, size = struct.unpack("<4s8xI", tail[-22:-6])
-    (size64,) = struct.unpack("<Q", tail[40:48]) if tail[56:60] == b"PK\x06\x07" else (0,)
-    if signature != b"PK\x05\x06" or max(size, size64) > 128 * MOST_MEMBERS:
+    """The table of contents is small, by its own account: reading a huge one would take memory before any check.
+
+    The archive ends with a record of 22 bytes, which says how long the table is; before it large archives have a record
+    of 56 bytes that says it again, and one of 20 that points to that.
+    """
+    file.seek(max(end - 98, 0))
+    tail = file.read(min(end, 98)).rjust(98, b"\0")
+    sizes = [struct.unpack_from("<I", tail, 76 + 12)[0]]
+    if tail[56:].startswith(b"PK\x06\x07"):
+        sizes.append(struct.unpack_from("<Q", tail, 40)[0])
+    if not tail[76:].startswith(b"PK\x05\x06") or max(sizes) > 128 * MOST_MEMBERS:
         raise ModelFileError("its table of contents is missing or too long")
 
 
@@ -149,37 +152,27 @@ def _checked_members(members: list[zipfile.ZipInfo], size: int) -> int:
 
 
 def _read_array(member: IO[bytes], size: int, name: str) -> NDArray[Any]:
-    """One array, after its shape and type have been held against the bytes that are there."""
-    start = member.read(10)
-    if start[:8] != b"\x93NUMPY\x01\x00" or len(start) != 10:
-        raise ModelFileError(f"member {name} is not an array")
-    head = struct.unpack("<H", start[8:])[0]
-    form = NPY.fullmatch(member.read(head))
-    if form is None:
-        raise ModelFileError(f"member {name} is an array of a kind that models do not have")
-    dtype = np.dtype(form[1].decode())
-    shape = tuple(int(n) for n in form[3].decode().replace(",", " ").split())
-    if dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != size - 10 - head:
-        raise ModelFileError(f"member {name} says shape {shape}, which is not the size of its data")
-    flat = np.empty(math.prod(shape), dtype)
-    data = flat.view(np.uint8) if flat.size else np.empty(0, np.uint8)
-    if _read_into(member, data) != data.size or member.read(1):
-        raise ModelFileError(f"member {name} ends early")
-    _check_content(flat, name)
-    native = flat.astype(dtype.newbyteorder("="), copy=False)
-    return native.reshape(shape, order="F" if form[2] == b"True" else "C")
+    """One array, after its type and shape have been compared with the bytes that are there."""
+    try:
+        if np.lib.format.read_magic(member) != (1, 0):
+            raise ValueError("another version of the format")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(member, max_header_size=MOST_ARRAY_HEADER)
+        announced = math.prod(shape) * dtype.itemsize
+        if not re.fullmatch(DTYPE, dtype.str) or min(shape, default=0) < 0 or not dtype.itemsize:
+            raise ValueError(f"type {dtype}, shape {shape}")
+        if announced != size - member.tell():
+            raise ValueError(f"shape {shape} is not the size of its data")
+        member.seek(0)
+        array = np.lib.format.read_array(member, allow_pickle=False, max_header_size=MOST_ARRAY_HEADER)
+    except Exception as error:  # whatever NumPy and zipfile say about bytes that are not an array
+        raise ModelFileError(f"member {name} is not an array as models have it: {str(error)[:200]}") from None
+    _check_content(array, name)
+    return np.asarray(array, dtype.newbyteorder("="))
 
 
-def _read_into(member: IO[bytes], data: NDArray[np.uint8]) -> int:
-    """Fill an array of bytes from a file; the number of bytes that came."""
-    view, done = memoryview(data.data), 0
-    while done < len(view) and (more := member.readinto(view[done : done + 2**24])):  # type: ignore[attr-defined]
-        done += more
-    return done
-
-
-def _check_content(flat: NDArray[Any], name: str) -> None:
+def _check_content(array: NDArray[Any], name: str) -> None:
     """Bytes that NumPy takes on trust: truth values are 0 or 1, characters exist."""
+    flat = array.ravel(order="K")
     if flat.dtype.kind == "b" and flat.size and flat.view(np.uint8).max() > 1:
         raise ModelFileError(f"member {name} holds truth values other than 0 and 1")
     if flat.dtype.kind == "U" and flat.size and flat.view("<u4").max() > 0x10FFFF:
