@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from kinfolk.large import gram_of_file
@@ -100,11 +101,15 @@ def test_a_file_of_a_folder_that_lacks_a_column_is_named(tmp_path):
 def test_what_is_not_there_or_cannot_be_streamed_is_said(tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no file or folder"):
         gram(tmp_path / "nothing.parquet")
-    with pytest.raises(ValueError, match="holds no file that can be streamed: files end in .parquet"):
+    with pytest.raises(ValueError, match="holds no file that can be read: files end in .parquet"):
         gram(tmp_path)
     (tmp_path / "rows.xlsx").touch()
-    with pytest.raises(ValueError, match="rows.xlsx cannot be streamed"):
+    with pytest.raises(ValueError, match="rows.xlsx cannot be read as xlsx"):
         gram(tmp_path / "rows.xlsx")
+    (tmp_path / "rows.zip").touch()
+    with pytest.raises(ValueError, match="rows.zip is not a table: export it as CSV, Parquet"):
+        gram(tmp_path / "rows.zip")
+    (tmp_path / "rows.xlsx").unlink()
     (tmp_path / "broken.parquet").write_text("no Parquet")
     with pytest.raises(ValueError, match="broken.parquet cannot be read as parquet"):
         gram(tmp_path / "broken.parquet")
@@ -124,7 +129,6 @@ def test_values_that_overflow_are_not_passed_on(tmp_path):
 
 def test_a_column_twice_is_an_error(tmp_path):
     table = pa.table([["a", "b"], [1.0, 2.0], [1.0, 2.0]], names=["shop", "x", "x"])
-    with pa.ipc.new_file(tmp_path / "rows.arrow", table.schema) as out:
-        out.write_table(table)
+    pq.write_table(table, tmp_path / "rows.parquet")
     with pytest.raises(ValueError, match="two columns named 'x'"):
-        gram(tmp_path / "rows.arrow", target="x")
+        gram(tmp_path / "rows.parquet", target="x")

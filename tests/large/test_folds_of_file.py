@@ -6,7 +6,7 @@ import pytest
 
 from kinfolk import GAMTLCV, GramStats
 from kinfolk.large import folds_of_file
-from kinfolk.large.dealing import spread
+from kinfolk.rows.sources.dealing import spread
 from large.tables import assert_same, by_numpy, sales
 
 

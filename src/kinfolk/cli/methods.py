@@ -8,7 +8,7 @@ import inspect
 from typing import Any
 
 from kinfolk.cli.console import Console
-from kinfolk.readers import nearest
+from kinfolk.rows.sources.files import nearest
 
 KINDS = {
     "gamtlcv": "graph, tuned and guarded",

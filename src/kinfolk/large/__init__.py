@@ -5,10 +5,9 @@ same on a cluster. `fit_file` and `fit_dask` fit a model from them; `predict_fil
 See docs/scaling.md.
 """
 
-from kinfolk.large.cluster import folds_of_dask, gram_of_dask
-from kinfolk.large.models import fit_dask, fit_file
-from kinfolk.large.predictions import predict_dask, predict_file
-from kinfolk.large.stream import folds_of_file, gram_of_file
+from kinfolk.large.cluster import fit_dask, folds_of_dask, gram_of_dask, predict_dask
+from kinfolk.large.files import fit_file, folds_of_file, gram_of_file
+from kinfolk.large.predictions import predict_file
 
 __all__ = [
     "fit_dask",

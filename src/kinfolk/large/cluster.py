@@ -1,24 +1,31 @@
-"""Statistics of Dask data frames: one small record per partition, merged as a tree on the workers that hold them."""
+"""Statistics and models of Dask data frames: one small record per partition, merged as a tree on the workers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.large.arrow import Place, Transform, check_numeric, coded, read_block, read_rows, table_of_frame
-from kinfolk.large.columns import Columns, choose_columns
-from kinfolk.large.dealing import PartitionDealer, check_folds, check_groups, folds_of_parts
-from kinfolk.large.labels import kind_of
-from kinfolk.large.sums import Rows, Sums
+from kinfolk.large.files import Model, fit_parts, roles_for
+from kinfolk.large.predictions import model_columns
+from kinfolk.large.transformers import plan_features
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.folds import Folds, generator
 from kinfolk.rows.gram import GramStats
+from kinfolk.rows.sources.dealing import check_folds, check_groups, folds_of_parts, spread
+from kinfolk.rows.sources.files import check_column
+from kinfolk.rows.sources.roles import Roles, choose_roles
+from kinfolk.rows.sources.stream import Transform
+from kinfolk.rows.tables import read_table
+from kinfolk.rows.tasks import _labels as task_labels
 
 MERGED = 8  # records merged at a time on one worker
 SOURCE = "the data frame"
+KINDS = {"i": "integers", "u": "integers", "U": "text", "b": "truth values", "M": "dates"}
 
 
 def gram_of_dask(
@@ -41,8 +48,8 @@ def gram_of_dask(
     drop : columns to leave out
     columns : the features, in this order; by default all columns but task, target and `drop`
     """
-    used = choose_columns(list(ddf.columns), SOURCE, task=task, target=target, drop=drop, columns=columns)
-    return sum_dask(ddf, used)[0]
+    roles = choose_roles(list(ddf.columns), SOURCE, task=task, target=target, drop=drop, columns=columns)
+    return sum_dask(ddf, roles)[0]
 
 
 def folds_of_dask(
@@ -67,79 +74,152 @@ def folds_of_dask(
     groups : a column whose rows of equal value stay in one fold; costs a pass over this column before
     random_state : draws the folds; they also depend on the partitions
     """
-    used = choose_columns(
-        list(ddf.columns), SOURCE, task=task, target=target, drop=drop, columns=columns, groups=groups
-    )
-    dealers = partition_dealers(ddf, used, cv, random_state)
-    return folds_of_parts(sum_dask(ddf, used, dealers=dealers), groups=groups)
+    names = list(ddf.columns)
+    roles = choose_roles(names, SOURCE, task=task, target=target, drop=drop, columns=columns, groups=groups)
+    return folds_of_parts(sum_dask(ddf, roles, deals=partition_deals(ddf, roles, cv, random_state)), groups=groups)
+
+
+def fit_dask(
+    model: Model,
+    ddf: Any,
+    *,
+    target: str,
+    drop: str | Iterable[str] = (),
+    columns: Iterable[str] | None = None,
+    groups: str | None = None,
+) -> Model:
+    """Fit a model to a Dask data frame: statistics on the cluster, then the fit here.
+
+    Parameters
+    ----------
+    model, target, groups : see `fit_file`
+    ddf, drop, columns : see `gram_of_dask`
+    """
+    names = list(ddf.columns)
+    roles = roles_for(model, names, SOURCE, target=target, drop=drop, columns=columns, groups=groups)
+    plan = plan_features(model, roles.features)
+    deals = partition_deals(ddf, roles, model.cv, model.random_state) if model._wants_folds() else None
+    parts = sum_dask(ddf, roles, deals=deals, transform=plan.transform, names=plan.names)
+    return fit_parts(model, parts, roles, names, plan)
+
+
+def predict_dask(model: MultiTaskRegressor, ddf: Any) -> Any:
+    """Predictions for a Dask data frame as a Dask series named `prediction`; nothing is computed yet.
+
+    Columns that the model does not know are ignored.
+    """
+    names = model_columns(model)
+    for name in names:
+        check_column(name, list(ddf.columns), SOURCE, "column of the model")
+    # Workers need coefficients, not statistics; callbacks may not travel.
+    light = copy(model)
+    light.__dict__.pop("gram_", None)
+    if hasattr(light, "callback"):
+        light.callback = None
+    return ddf[names].map_partitions(_predict_frame, dask().delayed(light, pure=True), meta=("prediction", "f8"))
+
+
+def _predict_frame(frame: Any, model: MultiTaskRegressor) -> Any:
+    values = model.predict(frame) if len(frame) else np.empty(0)
+    return frame.assign(prediction=values)["prediction"]
+
+
+class Deal(NamedTuple):
+    """How the rows of one partition go to the folds, without knowledge of the others.
+
+    The rows of a task are dealt in turn from a fold that depends on the task's label and on the partition, so that
+    tasks with few rows in each of many partitions get even folds too.
+
+    Attributes
+    ----------
+    k : number of folds
+    seed : of the shuffling; the same for all partitions
+    turn : place of the partition in a random order of all
+    groups : distinct labels of groups, sorted, and their folds
+    """
+
+    k: int
+    seed: int
+    turn: int
+    groups: tuple[NDArray[Any], NDArray[np.intp]] | None = None
+
+    def fold(self, labels: NDArray[Any], codes: NDArray[np.intp], groups: NDArray[Any] | None) -> NDArray[np.intp]:
+        """The fold of every row of the partition."""
+        if self.groups is not None and groups is not None:
+            known, folds = self.groups
+            return folds[np.searchsorted(known, groups)]
+        first = (scattered(labels, self.seed) + self.turn) % self.k
+        return spread(codes, first, self.k, np.random.default_rng([self.seed, self.turn]))
+
+
+def partition_deals(ddf: Any, roles: Roles, cv: Any, random_state: Any) -> list[Deal]:
+    """One deal per partition; groups are collected first."""
+    k = check_folds(cv)
+    rng = generator(random_state)
+    seed = int(rng.integers(2**31))
+    groups = None
+    if roles.groups is not None:
+        functions = [partial(partition_labels, column=roles.groups)] * ddf.npartitions
+        labels = _reduced(ddf[[roles.groups]], functions, merged_labels)
+        labels = np.empty(0) if labels is None else labels
+        check_groups(len(labels), k, roles.groups)
+        groups = labels, rng.permutation(len(labels)) % k
+    return [Deal(k, seed, int(turn), groups) for turn in rng.permutation(ddf.npartitions)]
 
 
 def sum_dask(
     ddf: Any,
-    columns: Columns,
+    roles: Roles,
     *,
-    dealers: list[PartitionDealer] | None = None,
+    deals: list[Deal] | None = None,
     transform: Transform | None = None,
     names: tuple[str, ...] | None = None,
 ) -> list[GramStats]:
-    """Statistics of every fold; of all rows, without dealers."""
-    names = columns.features if transform is None else names
+    """Statistics of every fold; of all rows, if none are dealt."""
+    names = roles.features if transform is None else names
+    one_each = deals if deals is not None else [None for _ in range(ddf.npartitions)]
     functions = [
-        partial(
-            partition_parts,
-            columns=columns,
-            names=names,
-            number=number,
-            dealer=None if dealers is None else dealers[number],
-            transform=transform,
-        )
-        for number in range(ddf.npartitions)
+        partial(partition_parts, roles=roles, names=names, number=number, deal=deal, transform=transform)
+        for number, deal in enumerate(one_each)
     ]
-    parts = _reduced(ddf[columns.used()], functions, merged_parts)
+    parts = _reduced(ddf[roles.used()], functions, merged_parts)
     if parts is None:
         raise ValueError(f"{SOURCE} has no rows")
     return list(parts)
 
 
-def partition_dealers(ddf: Any, columns: Columns, cv: Any, random_state: Any) -> list[PartitionDealer]:
-    """One dealer per partition; groups are collected first."""
-    k, rng = check_folds(cv), generator(random_state)
-    seed, groups = int(rng.integers(2**31)), None
-    if columns.groups is not None:
-        functions = [partial(partition_labels, column=columns.groups, number=i) for i in range(ddf.npartitions)]
-        labels = _reduced(ddf[[columns.groups]], functions, merged_labels)
-        labels = np.empty(0) if labels is None else labels
-        check_groups(len(labels), k, columns.groups)
-        groups = labels, rng.permutation(len(labels)) % k
-    return [PartitionDealer(k, seed, int(turn), groups) for turn in rng.permutation(ddf.npartitions)]
-
-
 def partition_parts(
     frame: Any,
     *,
-    columns: Columns,
+    roles: Roles,
     names: tuple[str, ...] | None,
     number: int,
-    dealer: PartitionDealer | None,
+    deal: Deal | None,
     transform: Transform | None,
 ) -> list[GramStats] | None:
     """Statistics of one partition, per fold; None if it has no rows."""
     if not len(frame):
         return None
-    place = Place(f"partition {number}")
-    table = table_of_frame(frame, place)
-    check_numeric(table.schema, columns, place.source, transformed=transform is not None)
-    sums = Sums(columns, names, dealer=dealer)
-    rows = Rows(read_rows(table, columns, transform), [read_block(table, columns, place, transform)])
-    for _ in sums.add_all([rows]):
-        pass
-    return sums.parts()
+    where = f"partition {number}"
+    y = read_table(frame[[roles.target]], name=where).features()[:, 0]
+    inputs = frame[list(roles.features)]
+    X = read_table(inputs, name=where).features() if transform is None else transform(inputs)
+    X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+    labels, codes = np.unique(_column(frame, roles.task), return_inverse=True)
+    if deal is None:
+        return [GramStats.from_codes(X, y, codes, labels, feature_names=names)]
+    fold = deal.fold(labels, codes, None if roles.groups is None else _column(frame, roles.groups))
+    parts = Folds.of_rows(X, y, codes, labels, fold, feature_names=names, k=deal.k)
+    return list(parts.held_out)
 
 
-def partition_labels(frame: Any, *, column: str, number: int) -> NDArray[Any] | None:
+def _column(frame: Any, name: str) -> NDArray[Any]:
+    return task_labels(read_table(frame[[name]]).column(0), name)
+
+
+def partition_labels(frame: Any, *, column: str) -> NDArray[Any] | None:
     """Distinct labels of one partition."""
-    place = Place(f"partition {number}")
-    return coded(table_of_frame(frame, place)[column], column, place).labels if len(frame) else None
+    return np.unique(_column(frame, column)) if len(frame) else None
 
 
 def merged_parts(records: list[list[GramStats] | None]) -> list[GramStats] | None:
@@ -164,7 +244,7 @@ def merged_labels(records: list[NDArray[Any] | None]) -> NDArray[Any] | None:
 
 
 def _check_kinds(labels: list[NDArray[Any]]) -> None:
-    kinds = sorted({kind_of(each) for each in labels})
+    kinds = sorted({KINDS.get(each.dtype.kind, str(each.dtype)) for each in labels})
     if len(kinds) > 1:
         raise ValueError(f"labels are {' in some partitions and '.join(kinds)} in others: make them one type")
 
@@ -177,6 +257,26 @@ def _reduced(ddf: Any, functions: Sequence[Callable[[Any], Any]], merge: Callabl
     while len(nodes) > 1:
         nodes = [delayed(merge)(nodes[k : k + MERGED]) for k in range(0, len(nodes), MERGED)]
     return nodes[0].compute()
+
+
+def scattered(labels: NDArray[Any], seed: int) -> NDArray[np.intp]:
+    """A number for every label that looks random and is the same wherever the label stands.
+
+    Examples
+    --------
+    >>> both, one = scattered(np.array(["a", "bcd"]), 0), scattered(np.array(["a"]), 0)
+    >>> both[0] == one[0], both[0] == both[1]
+    (np.True_, np.False_)
+    """
+    text = np.ascontiguousarray(labels.astype(str))
+    letters = text.view(np.uint32).reshape(len(text), -1).astype(np.uint64)
+    # Letters that pad shorter labels are 0, so they add nothing.
+    powers = np.random.default_rng(seed).integers(2**63, size=4096, dtype=np.uint64) | np.uint64(1)
+    mixed = (letters * np.resize(powers, letters.shape[1])).sum(axis=1, dtype=np.uint64)
+    # Neighbouring labels have neighbouring sums: fold the bits into each other.
+    mixed = (mixed ^ (mixed >> np.uint64(31))) * powers[0]
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * powers[1]
+    return (mixed >> np.uint64(40)).astype(np.intp)
 
 
 def dask() -> Any:

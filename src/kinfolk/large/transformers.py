@@ -11,10 +11,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
-from kinfolk.large.arrow import Transform
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.sources.stream import Transform
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,9 +42,11 @@ class Folds:
         *,
         weight: Array | None = None,
         feature_names: tuple[str, ...] | None = None,
+        k: int | None = None,
     ) -> Folds:
         """One pass over the rows of a long table: (fold, task) is the task of a larger problem."""
-        T, k = len(labels), int(fold.max()) + 1
+        T = len(labels)
+        k = k or int(fold.max()) + 1
         wide = GramStats.from_codes(
             X, y, codes + T * fold, np.arange(T * k), weight=weight, feature_names=feature_names
         )

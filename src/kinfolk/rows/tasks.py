@@ -121,7 +121,7 @@ def read_for_predict(X: Any, schema: Schema, estimator: str) -> tuple[Table, NDA
         "u",
     }:
         raise ValueError(
-            f"task labels were like {schema.labels[0]!r} in fit but are like {labels[0]!r} now: "
+            f"task labels were like {_plain(schema.labels[0])!r} in fit but are like {_plain(labels[0])!r} now: "
             "convert one of them to the type of the other"
         )
     return features, labels

@@ -1,4 +1,4 @@
-"""What each column of a large table is: the task, the target, a feature, a group, or none of these."""
+"""What each column of a table is: the task, the target, a feature, a group, or none of these."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kinfolk.rows.sources.files import check_column, listed
+
 
 @dataclass(frozen=True)
-class Columns:
+class Roles:
     """Names of the columns that are used; `features` in the order of the statistics."""
 
     task: str
@@ -25,7 +27,7 @@ class Columns:
         return [self.task, *([self.groups] if self.groups and self.groups not in self.features else [])]
 
 
-def choose_columns(
+def choose_roles(
     names: Sequence[str],
     source: str,
     *,
@@ -34,12 +36,12 @@ def choose_columns(
     drop: str | Iterable[str] = (),
     columns: Iterable[str] | None = None,
     groups: str | None = None,
-) -> Columns:
-    """The columns of a table with these `names`; features are `columns`, or all that nothing else speaks for.
+) -> Roles:
+    """The roles of columns with these `names`; features are `columns`, or all that nothing else speaks for.
 
     Examples
     --------
-    >>> choose_columns(["shop", "day", "x", "price"], "sales.csv", task="shop", target="price", drop="day").features
+    >>> choose_roles(["shop", "day", "x", "price"], "sales.csv", task="shop", target="price", drop="day").features
     ('x',)
     """
     dropped = [drop] if isinstance(drop, str) else list(drop)
@@ -50,7 +52,7 @@ def choose_columns(
             raise ValueError(f"{role}={name!r}: give the {role} column of {source} by name, {listed(names)}")
     for role, wanted in [*((r, [n]) for r, n in given.items()), ("drop", dropped), ("columns", chosen or [])]:
         for name in wanted:
-            check_name(name, names, source, role)
+            check_column(name, names, source, role)
     if task == target:
         raise ValueError(f"column {task!r} cannot be both the task and the target")
     taken = [name for name in chosen or [] if name in (task, target)]
@@ -62,20 +64,4 @@ def choose_columns(
         raise ValueError(
             f"{source} has no feature left besides {', '.join(map(repr, given.values()))}: {listed(names)}"
         )
-    return Columns(task, target, features, groups)
-
-
-def check_name(name: str, names: Sequence[str], source: str, role: str) -> None:
-    """An error that suggests the nearest name if there is no such column."""
-    if name in names:
-        return
-    from kinfolk.readers import nearest
-
-    near = nearest(str(name), names)
-    guess = f" Did you mean {near!r}?" if near else ""
-    raise ValueError(f"{source} has no column {name!r} ({role}).{guess} Its columns are {listed(names)}.")
-
-
-def listed(names: Sequence[str]) -> str:
-    """The first names."""
-    return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
+    return Roles(task, target, features, groups)

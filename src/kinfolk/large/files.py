@@ -1,0 +1,187 @@
+"""Statistics and models of files larger than memory: thin names over the one door."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from kinfolk.large.transformers import FeaturePlan, plan_features, standardised
+from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.progress import Callback
+from kinfolk.rows.folds import Folds
+from kinfolk.rows.gram import GramStats
+from kinfolk.rows.sources.dealing import Dealer, check_folds, folds_of_parts
+from kinfolk.rows.sources.files import open_source
+from kinfolk.rows.sources.roles import Roles, choose_roles
+from kinfolk.rows.sources.stream import sum_source
+from kinfolk.rows.tasks import Schema, check_rows_per_task
+
+Model = TypeVar("Model", bound=MultiTaskRegressor)
+
+
+def gram_of_file(
+    path: str | os.PathLike[str],
+    *,
+    task: str,
+    target: str,
+    drop: str | Iterable[str] = (),
+    columns: Iterable[str] | None = None,
+    batch_rows: int | None = None,
+    n_jobs: int | None = 2,
+    callback: Callback | None = None,
+) -> GramStats:
+    """Statistics of a file, or of a folder of files, that need not fit into memory.
+
+    One pass in blocks of rows. Memory is that of the result, 8 T (d + 1)^2 bytes, and of a few blocks. The result does
+    not depend on `n_jobs`, and on `batch_rows` only by rounding.
+
+    Parameters
+    ----------
+    path : CSV, Parquet, Arrow IPC (Feather), NDJSON or Excel; or a folder of files of one of these formats, whose
+        sub-folders may be named after values, like `shop=12`
+    task, target : names of columns
+    drop : columns to leave out
+    columns : the features, in this order; by default all columns but task, target and `drop`
+    batch_rows : how many rows are held at a time; by default as many as make 96 MB
+    n_jobs : threads; -1 for all cores
+    callback : called with a `Progress` in bytes after every block
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "sales.csv"
+    ...     _ = file.write_text("shop,ads,sales\\na,1,1\\na,3,5\\nb,5,7\\n")
+    ...     gram = gram_of_file(file, task="shop", target="sales")
+    >>> gram.labels, gram.n, gram.G.ravel(), gram.feature_names
+    (array(['a', 'b'], dtype='<U1'), array([2., 1.]), array([2., 0.]), ('ads',))
+    """
+    source = open_source(path)
+    roles = choose_roles(source.names(), source.name, task=task, target=target, drop=drop, columns=columns)
+    return sum_source(source, roles, batch_rows=batch_rows, n_jobs=n_jobs, callback=callback)[0]
+
+
+def folds_of_file(
+    path: str | os.PathLike[str],
+    *,
+    task: str,
+    target: str,
+    drop: str | Iterable[str] = (),
+    columns: Iterable[str] | None = None,
+    cv: int = 5,
+    groups: str | None = None,
+    random_state: Any = 0,
+    batch_rows: int | None = None,
+    n_jobs: int | None = 2,
+    callback: Callback | None = None,
+) -> Folds:
+    """Statistics of folds of a file, for `GAMTLCV(...).fit_folds`; folds are drawn in the same single pass.
+
+    The rows of every task are dealt to the folds in turn, shuffled within blocks. Memory is that of the result,
+    8 (cv + 1) T (d + 1)^2 bytes, and of a few blocks.
+
+    Parameters
+    ----------
+    path, task, target, drop, columns, n_jobs, callback : see `gram_of_file`
+    cv : number of folds
+    groups : a column (day, sitting) whose rows of equal value stay in one fold; no feature unless in `columns`
+    random_state : draws the folds; they also depend on `batch_rows`
+    batch_rows : how many rows are held at a time; by default as many as make 96 MB
+    """
+    source = open_source(path)
+    roles = choose_roles(
+        source.names(), source.name, task=task, target=target, drop=drop, columns=columns, groups=groups
+    )
+    dealer = Dealer(check_folds(cv), random_state)
+    parts = sum_source(source, roles, dealer=dealer, batch_rows=batch_rows, n_jobs=n_jobs, callback=callback)
+    return folds_of_parts(parts, groups=groups)
+
+
+def fit_file(
+    model: Model,
+    path: str | os.PathLike[str],
+    *,
+    target: str,
+    drop: str | Iterable[str] = (),
+    columns: Iterable[str] | None = None,
+    groups: str | None = None,
+    batch_rows: int | None = None,
+    n_jobs: int | None = 2,
+    callback: Callback | None = None,
+) -> Model:
+    """Fit a model to a file, or a folder of files, that need not fit into memory; one pass over the rows.
+
+    The same as `model.fit` on the table read whole, up to rounding, and to the draw of folds where the model
+    cross-validates. `features` of the model may be a `StandardScaler`, which is fitted from the statistics, or a
+    transformer that has been fitted on a sample and frozen (`sklearn.frozen.FrozenEstimator`).
+
+    Parameters
+    ----------
+    model : any estimator of the package but RBFGAMTL; its `task` names the task column
+    path, target, drop, columns, batch_rows, n_jobs : see `gram_of_file`
+    groups : a column (day, sitting) that cross-validation keeps together; no feature unless in `columns`
+    callback : called with a `Progress` after every block; by default the model's own
+
+    Returns
+    -------
+    model, fitted: `predict` takes tables with the same columns, without the target
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from kinfolk.baselines import Pooled
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "sales.csv"
+    ...     _ = file.write_text("shop,ads,sales\\na,1,1\\na,3,5\\nb,5,7\\nb,7,11\\n")
+    ...     model = fit_file(Pooled(task="shop", penalty=0.0), file, target="sales")
+    >>> model.coef_.ravel().round(6), model.feature_names_in_
+    (array([2., 2.]), array(['shop', 'ads'], dtype=object))
+    """
+    source = open_source(path)
+    names = source.names()
+    roles = roles_for(model, names, source.name, target=target, drop=drop, columns=columns, groups=groups)
+    plan = plan_features(model, roles.features)
+    parts = sum_source(
+        source,
+        roles,
+        dealer=Dealer(check_folds(model.cv), model.random_state) if model._wants_folds() else None,
+        transform=plan.transform,
+        names=plan.names,
+        batch_rows=batch_rows,
+        n_jobs=n_jobs,
+        callback=callback or getattr(model, "callback", None),
+    )
+    return fit_parts(model, parts, roles, names, plan)
+
+
+def roles_for(model: MultiTaskRegressor, names: list[str], source: str, **given: Any) -> Roles:
+    """Roles by the model's task; features in the order of the table, as `predict` will meet them."""
+    if not isinstance(model.task, str):
+        raise ValueError(
+            f"{type(model).__name__}(task={model.task!r}): a large table needs the task column by name, "
+            f"{type(model).__name__}(task={names[0]!r})"
+        )
+    roles = choose_roles(names, source, task=model.task, **given)
+    if not model._wants_folds():
+        roles = replace(roles, groups=None)
+    return replace(roles, features=tuple(name for name in names if name in roles.features))
+
+
+def fit_parts(model: Model, parts: list[GramStats], roles: Roles, names: list[str], plan: FeaturePlan) -> Model:
+    """Fit from the statistics of folds, or of all rows, and remember the columns for predict."""
+    folds: Folds | None = folds_of_parts(parts, groups=roles.groups) if model._wants_folds() else None
+    gram = parts[0] if folds is None else folds.total
+    fitted = plan.fitted
+    if plan.scaler is not None:
+        gram, folds, fitted = standardised(gram, folds, plan.scaler)
+    if model.needs_two_rows:
+        check_rows_per_task(gram)
+    seen = tuple(name for name in names if name == roles.task or name in roles.features)
+    model.features_ = fitted
+    model._set_schema(Schema(roles.task, seen, len(seen), gram.labels), single=False)
+    model._fit_statistics(gram, folds)
+    return model

@@ -1,0 +1,1 @@
+"""Tables where they live: files and folders, lazy and remote frames, databases."""

@@ -1,0 +1,88 @@
+"""Folds drawn while rows pass by: every task's rows dealt out in turn, or whole groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.rows.folds import Folds, generator
+from kinfolk.rows.gram import GramStats
+from kinfolk.rows.moments import stable_order
+
+
+class Dealer:
+    """Deals the rows of every task to the folds in turn, over all blocks; within a block in random order.
+
+    A task's shares of the folds differ by at most one row. Groups are dealt in turn instead, as they appear, so every
+    row of a group is in one fold wherever it stands.
+    """
+
+    def __init__(self, k: int, random_state: Any = None) -> None:
+        self.k = k
+        self.rng = generator(random_state)
+        self.next_fold = np.empty(0, np.intp)  # of every task
+        self.fold_of_group = np.empty(0, np.intp)
+
+    def deal(self, tasks: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The fold of every row of a block, by the numbers of their tasks."""
+        unknown = int(tasks.max(initial=-1)) + 1 - len(self.next_fold)
+        if unknown > 0:
+            self.next_fold = np.append(self.next_fold, self.rng.integers(self.k, size=unknown))
+        first = self.next_fold
+        self.next_fold = (first + np.bincount(tasks, minlength=len(first))) % self.k
+        return spread(tasks, first, self.k, self.rng)
+
+    def deal_groups(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The fold of every row of a block, by the numbers of their groups."""
+        known = len(self.fold_of_group)
+        unknown = max(0, int(groups.max(initial=-1)) + 1 - known)
+        self.fold_of_group = np.append(self.fold_of_group, (known + self.rng.permutation(unknown)) % self.k)
+        return self.fold_of_group[groups]
+
+
+def spread(codes: NDArray[Any], first: NDArray[np.intp], k: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Shuffle the rows of every task and deal them out in turn, task t from the fold `first[t]` on.
+
+    Examples
+    --------
+    >>> spread(np.array([1, 0, 1]), np.array([2, 0]), 3, np.random.default_rng(0)).tolist() in ([0, 2, 1], [1, 2, 0])
+    True
+    """
+    shuffled = rng.permutation(len(codes))
+    order = shuffled[stable_order(codes[shuffled].astype(np.uint32))]
+    count = np.bincount(codes, minlength=len(first))
+    starts = np.cumsum(count) - count
+    by_task = codes[order]
+    fold = np.empty(len(codes), np.intp)
+    fold[order] = (np.arange(len(codes)) - starts[by_task] + first[by_task]) % k
+    return fold
+
+
+def check_folds(cv: Any) -> int:
+    """A number of folds; pairs of row positions are for rows in memory."""
+    if not isinstance(cv, (int, np.integer)) or isinstance(cv, bool) or cv < 2:
+        raise ValueError(f"cv={cv!r} must be a whole number of folds, at least 2, for rows that stream by")
+    return int(cv)
+
+
+def check_groups(count: int, k: int, column: str | None) -> None:
+    """Every fold needs a group."""
+    if count < k:
+        raise ValueError(f"cv={k} folds need at least {k} groups, but column {column!r} has {count}: lower cv")
+
+
+def folds_of_parts(parts: list[GramStats], *, groups: str | None) -> Folds:
+    """Folds from the statistics of each.
+
+    Tasks that share their inputs need folds in common (see `folds.fold_of_rows`), which a pass cannot find by itself.
+    """
+    folds = Folds.of_parts(parts)
+    total = folds.total
+    if groups is None and total.n_tasks > 1 and np.ptp(total.n) == 0 and total.G.any() and total.is_shared():
+        raise ValueError(
+            "all tasks have the same inputs, so their folds must be the same too, or cross-validation is too hopeful: "
+            "give the column that says which rows belong together (time, day, site) as `groups`"
+        )
+    return folds

@@ -1,0 +1,195 @@
+"""Lines of a text file: the header and the separator, and, when reading failed, the line that is wrong and why."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+LONGEST_LINE = 2**20  # characters
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+PROBE = 20  # lines that decide on the separator
+
+
+class Head(NamedTuple):
+    """What the first lines say; the first name may be empty, for row labels."""
+
+    names: list[str]
+    separator: str
+    bytes_per_row: float
+
+
+def read_head(file: Path, reading: Any) -> Head:
+    """Names of the columns and the separator; whatever else than a table the file is shows here."""
+    with open_text(file, reading.encoding) as text:
+        lines = list(islice(checked_lines(text, file.name, reading.encoding), PROBE))
+    if not lines:
+        raise ValueError(f"{file.name} is empty: the first line must name the columns")
+    separator = reading.delimiter or separator_of(lines)
+    names = [name.strip() for name in next(csv.reader(lines, delimiter=separator))]
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        raise ValueError(f"{file.name} has two columns named {twice[0]!r}: rename one of them in the header")
+    nameless = [k + 1 for k, name in enumerate(names) if not name]
+    if nameless and (nameless != [1] or len(names) == 1):
+        raise ValueError(f"{file.name}: column {nameless[-1]} has no name in the header. Give it one.")
+    rest = lines[1:] or lines
+    return Head(names, separator, max(1.0, sum(map(len, rest)) / len(rest)))
+
+
+def check_lines(file: Path, reading: Any, *, name: str) -> None:
+    """Read a whole file line by line, for an error with the number of the line that is not like the header."""
+    short = Path(name).name
+    with open_text(file, reading.encoding) as text:
+        lines = checked_lines(text, short, reading.encoding)
+        head = read_head(file, reading)
+        for line, values in _records(lines, head.separator, short):
+            if len(values) != len(head.names):
+                mark = SEPARATORS.get(head.separator, repr(head.separator))
+                raise ValueError(
+                    f"{short}, line {line}: {len(values)} values, but the header names {len(head.names)} columns "
+                    f"(separated by {mark}). Quote values that contain the separator, or complete the line."
+                )
+
+
+def line_of_row(file: Path, reading: Any, row: int) -> int:
+    """The line on which a row begins, rows counted from 0."""
+    with open_text(file, reading.encoding) as text:
+        lines = checked_lines(text, file.name, reading.encoding)
+        records = _records(lines, read_head(file, reading).separator, file.name)
+        return next(islice(records, row + 1, None))[0]
+
+
+def is_utf8(file: Path, encoding: str) -> bool:
+    """Whether polars can read the bytes as they are."""
+    try:
+        known = codecs.lookup(encoding).name
+    except LookupError:
+        raise ValueError(
+            f"unknown encoding {encoding!r}: give --encoding utf-8, latin-1, cp1252, utf-16, ..."
+        ) from None
+    with file.open("rb") as raw:
+        return known in ("utf-8", "utf-8-sig", "ascii") and raw.read(2) not in (b"\xff\xfe", b"\xfe\xff")
+
+
+@contextmanager
+def open_text(file: Path, encoding: str) -> Iterator[TextIO]:
+    """A text file for the csv module; undecodable bytes become surrogates, which `checked_lines` finds."""
+    with file.open("rb") as raw:
+        mark = raw.read(4)
+    if mark[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        encoding = "utf-16"
+    elif is_utf8(file, encoding):
+        encoding = "utf-8-sig"  # the byte order mark is no part of the first name
+    options: dict[str, Any] = {"encoding": encoding, "errors": "surrogateescape", "newline": ""}
+    if mark[:2] == b"\x1f\x8b":
+        stream: Any = gzip.open(file, "rt", **options)  # noqa: SIM115
+    elif mark == b"\x28\xb5\x2f\xfd":
+        stream = _zstd(file)
+    else:
+        stream = file.open(**options)
+    with stream as text:
+        yield text
+
+
+def _zstd(file: Path) -> TextIO:
+    """The first lines of a file that only polars unpacks."""
+    import polars as pl
+
+    options: dict[str, Any] = {"separator": "\0", "quote_char": None, "has_header": False, "infer_schema": False}
+    lines = pl.read_csv(file, n_rows=PROBE, truncate_ragged_lines=True, **options)
+    return StringIO("\n".join(lines.to_series().to_list()), newline="")
+
+
+def checked_lines(file: TextIO, name: str, encoding: str) -> Iterator[str]:
+    """Lines of the file; one that cannot be part of a table is an error with its number."""
+    number = 0
+    while line := _next_line(file, name, encoding, number):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise ValueError(
+                f"{name}, line {number}: more than {LONGEST_LINE:,} characters without a line break. A table has one "
+                "row per line: is this another kind of file?"
+            )
+        if "\0" in line:
+            raise ValueError(
+                f"{name}, line {number}: holds NUL bytes, so it is not plain text in {encoding}. Export it as CSV "
+                "again, or give --encoding utf-16 if that is how it was written."
+            )
+        yield line
+
+
+def _next_line(file: TextIO, name: str, encoding: str, number: int) -> str:
+    """One line, of bounded length, every byte of which is a character."""
+    try:
+        line = file.readline(LONGEST_LINE + 1)
+        if not line.isascii():
+            line.encode()
+    except UnicodeEncodeError as error:
+        byte = ord(error.object[error.start]) - 0xDC00
+        raise ValueError(
+            f"{name}, line {number + 1}: byte 0x{byte:02x} is not {encoding}. Give --encoding latin-1 (or cp1252, as "
+            "Windows programs write), or save the file as UTF-8."
+        ) from None
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{name}, near line {number + 1}: not {error.encoding} ({error.reason}). Give its --encoding, or save the "
+            "file as UTF-8."
+        ) from None
+    return line
+
+
+def separator_of(lines: list[str]) -> str:
+    """The separator that cuts the first lines into the same number of values, more than one; commas if none does.
+
+    Examples
+    --------
+    >>> separator_of(["lot;x\\n", "a;1,5\\n"])
+    ';'
+    >>> separator_of(["lot,x\\n", "a,1;5\\n"])
+    ','
+    """
+    header = {mark: _widths(lines[:1], mark) for mark in SEPARATORS}
+    even = [mark for mark in SEPARATORS if len({*_widths(lines, mark)}) == 1 and header[mark][0] > 1]
+    # Lines of unequal length are an error that is told later; the header then decides.
+    best = max(even or SEPARATORS, key=lambda mark: header[mark][0] if header[mark] else 0)
+    return best if header[best] and header[best][0] > 1 else ","
+
+
+def _widths(lines: list[str], mark: str) -> list[int]:
+    try:
+        return [len(row) for row in csv.reader(lines, delimiter=mark) if row]
+    except csv.Error:
+        return []
+
+
+def _records(lines: Iterator[str], delimiter: str, name: str) -> Iterator[tuple[int, list[str]]]:
+    """Values of every line that has any, with the number of the line on which they begin."""
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    while True:
+        begin = reader.line_num + 1
+        try:
+            values = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise ValueError(f"{name}, line {begin}: {_quote_trouble(str(error))}") from None
+        if values:
+            yield begin, values
+
+
+def _quote_trouble(error: str) -> str:
+    if "unexpected end" in error or "field larger" in error:
+        return "a quote is opened and not closed within 131,072 characters. Close it, or remove it."
+    return f"{error}. Inside a quoted value, write a quote as two."
+
+
+def first_line(error: object) -> str:
+    """What an error says first."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
