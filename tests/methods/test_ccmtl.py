@@ -11,7 +11,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk import GramStats, TaskGraph
 from kinfolk.baselines import CCMTL
-from kinfolk.methods.ccmtl import edge_list, nearest_neighbors, ridge_fits
+from kinfolk.methods.ccmtl import edge_list, nearest_neighbors
+from kinfolk.solvers.batched import ridge_alone
 from kinfolk.solvers.fusion import Fusion, preconditioner
 from kinfolk.solvers.krylov import conjugate_gradients
 
@@ -92,7 +93,7 @@ def test_no_dual_point_exceeds_the_objective():
     X, y = draw()
     gram = stats(X, y)
     rng = np.random.default_rng(1)
-    edges, a = edge_list(nearest_neighbors(ridge_fits(gram, 1.0), 3))
+    edges, a = edge_list(nearest_neighbors(ridge_alone(gram.G, gram.b, 1.0), 3))
     problem = Fusion(gram.G + 0.1 * np.eye(4), gram.b, gram.yy.sum(), edges, 2.0 * a)
     for scale in (0.01, 1.0, 100.0):
         p, W = scale * rng.normal(size=(len(edges), 4)), scale * rng.normal(size=gram.b.shape)
@@ -102,7 +103,7 @@ def test_no_dual_point_exceeds_the_objective():
 def test_nearly_fused_pairs_cost_few_inner_iterations():
     X, y = draw(T=60, groups=3, spread=0.0)
     gram = stats(X, y)
-    edges, a = edge_list(nearest_neighbors(ridge_fits(gram, 1.0), 5))
+    edges, a = edge_list(nearest_neighbors(ridge_alone(gram.G, gram.b, 1.0), 5))
     problem = Fusion(gram.G + 1e-3 * np.eye(4), gram.b, gram.yy.sum(), edges, 2.0 * a)
     lengths = np.random.default_rng(0).choice([1e-7, 1.0], size=len(edges))
     system = problem.system(lengths, 1e-8)

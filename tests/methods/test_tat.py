@@ -81,7 +81,7 @@ def test_layers_collapse_with_two_features():
     brute, layers = best_over_cells(lambda layers: quadratic_value(f, layers[0] + layers[1]), lam, 3, 2)
     fusion = fuse_tasks(f, collapse(lam)[0], tol=TOL)
     assert fusion.history[-1] == pytest.approx(brute, rel=1e-6)
-    np.testing.assert_allclose(fusion.solution.value, layers.sum(axis=0), atol=1e-3)
+    np.testing.assert_allclose(fusion.value, layers.sum(axis=0), atol=1e-3)
 
 
 @pytest.mark.parametrize("phi", [4.0, 1.5])
@@ -91,7 +91,7 @@ def test_proximal_map_of_all_layers_at_a_common_point_is_brute_force(phi):
     brute, layers = best_over_cells(lambda both: sum(cp.sum_squares(W - V) / 2 for W in both), lam, 3, 1)
     step = fuse_tasks(Quadratics(np.ones((3, 1, 1)), V, float((V**2).sum()) / 2), collapse(lam)[0], tol=TOL)
     assert 2 * step.history[-1] == pytest.approx(brute, rel=1e-7)
-    np.testing.assert_allclose(layers, np.stack([step.solution.value] * 2), atol=1e-4)
+    np.testing.assert_allclose(layers, np.stack([step.value] * 2), atol=1e-4)
 
 
 @pytest.mark.parametrize("strength", [0.003, 0.05, 0.4])
@@ -102,9 +102,9 @@ def test_minimum_is_that_of_a_conic_solver(strength, rows):
     W = cp.Variable((5, 4))
     reference = cp.Problem(cp.Minimize(quadratic_value(f, W) + c * norms(W))).solve(solver=cp.CLARABEL)
     fusion = fuse_tasks(f, c, tol=TOL)
-    assert fusion.solution.converged
+    assert fusion.converged
     assert fusion.history[-1] == pytest.approx(reference, abs=1e-7 * f.constant)
-    assert fusion.history[-1] == pytest.approx(objective(f, c, fusion.solution.value), rel=1e-12)
+    assert fusion.history[-1] == pytest.approx(objective(f, c, fusion.value), rel=1e-12)
 
 
 @pytest.mark.parametrize("strength", [0.0, 1e-3, 0.03, 0.3, 1.0])
@@ -118,7 +118,7 @@ def test_objective_never_rises_and_the_certificates_vanish(strength):
 
 def test_certificate_is_refused_to_another_point():
     f = Quadratics.mean_squares(problem(3, 4, 2))
-    assert fuse_tasks(f, 0.1 * f.fusing_penalty(), tol=1e-15, max_iter=3).solution.residual > 1e-4
+    assert fuse_tasks(f, 0.1 * f.fusing_penalty(), tol=1e-15, max_iter=3).residual > 1e-4
 
 
 def test_layers_are_feasible_and_reach_the_objective():

@@ -14,6 +14,7 @@ from kinfolk.explain.joint import Joint, own_residuals, spectrum
 from kinfolk.rows.folds import common_rows
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.rows.tasks import Rows
+from kinfolk.solvers.batched import times, transposed_times
 from kinfolk.solvers.random_effects import RandomEffects, fit_random_effects
 
 BLOCKS = 50  # of rows per task; a task with fewer rows has one row in each
@@ -42,14 +43,14 @@ class FreshNoise:
 
     def draw(self, rng: np.random.Generator) -> GramStats:
         """One new set of statistics."""
-        along = np.matmul(self.gram.b[:, None, :], self.vectors)[:, 0, :]
+        along = transposed_times(self.vectors, self.gram.b)
         outside = np.sqrt(self.residual) + np.sqrt(self.noise) * rng.normal(size=len(self.noise))
         rest = np.where(self.dof > 0, outside**2 + self.noise * _chi2(rng, self.dof - 1), self.residual)
         return self._drawn(rng, along, self.gram.y_mean, rest)
 
     def draw_around(self, rng: np.random.Generator, W: Array, level: Array) -> GramStats:
         """Statistics of tasks with the same inputs and noise, but with the coefficients W and intercepts `level`."""
-        along = np.matmul(W[:, None, :], self.vectors)[:, 0, :] * self.values
+        along = transposed_times(self.vectors, W) * self.values
         mean = level + np.einsum("td,td->t", self.gram.x_mean, W)
         return self._drawn(rng, along, mean, self.noise * _chi2(rng, self.dof))
 
@@ -59,7 +60,7 @@ class FreshNoise:
         along = along + sd[:, None] * np.sqrt(self.values) * rng.normal(size=along.shape)
         fitted = np.divide(along**2, self.values, out=np.zeros_like(along), where=self.values > 0).sum(axis=1)
         mean = mean + sd / np.sqrt(np.maximum(self.gram.n, TINY)) * rng.normal(size=len(sd))
-        b = np.matmul(self.vectors, along[:, :, None])[:, :, 0]
+        b = times(self.vectors, along)
         return replace(self.gram, b=b, y_mean=mean, yy=fitted + rest)
 
 

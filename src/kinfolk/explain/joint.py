@@ -20,6 +20,7 @@ from kinfolk.methods.structures import TaskGraph, structure_of
 from kinfolk.rows.gram import Array, GramStats, task_loss
 from kinfolk.rows.tables import read_table
 from kinfolk.rows.tasks import Rows, read_rows
+from kinfolk.solvers.batched import times, transposed_times
 from kinfolk.solvers.equations import NormalEquations, normal_equations
 from kinfolk.solvers.weights import solve_system
 from kinfolk.solvers.weights.direct import dense_matrix
@@ -171,7 +172,7 @@ def own_residuals(gram: GramStats) -> tuple[Array, Array]:
     """
     value, vector = spectrum(gram.G)
     inside = value > 0
-    along = np.matmul(gram.b[:, None, :], vector)[:, 0, :]
+    along = transposed_times(vector, gram.b)
     fitted = np.divide(along**2, value, out=np.zeros_like(along), where=inside).sum(axis=1)
     return np.maximum(gram.yy - fitted, 0.0), np.maximum(gram.n - 1 - inside.sum(axis=1), 0.0)
 
@@ -197,6 +198,6 @@ def degrees_of_freedom(system: Any, equations: NormalEquations) -> Array:
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(PROBES, T, d))
     found = np.zeros(T)
     for z in signs:
-        right = np.matmul(equations.G, z[:, :, None])[:, :, 0]
+        right = times(equations.G, z)
         found += np.einsum("td,td->t", z, solve_system(replace(system, b=right), tol=1e-4).value)
     return np.maximum(found / PROBES, 0.0)

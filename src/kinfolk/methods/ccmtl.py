@@ -14,9 +14,12 @@ from kinfolk.methods.method import Fit, MultiTaskRegressor
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.solvers.fusion import Fusion, lengths
+from kinfolk.solvers.batched import lengths, mean_diagonal, plus, ridge_alone, solve
+from kinfolk.solvers.fusion import Fusion
 from kinfolk.solvers.graph.edges import EdgeList
-from kinfolk.solvers.half_quadratic import Course, fuse, minimise
+from kinfolk.solvers.half_quadratic import fuse, minimise
+from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import MARGIN
 
 START_RIDGE = 0.01  # of the mean diagonal of all G_t, in the independent fits behind the graph
 FUSED = 1e-4  # of the typical edge length of the independent fits, below which two tasks count as one
@@ -110,29 +113,29 @@ class CCMTL(MultiTaskRegressor):
 
     def _fit_gram(self, gram: GramStats) -> Fit:
         self._check_parameters()
-        own = np.trace(gram.G, axis1=1, axis2=2).mean() / gram.n_features
-        own = max(own, np.sqrt(TINY))
-        start = ridge_fits(gram, max(self.ridge, START_RIDGE) * own)
+        own = max(float(mean_diagonal(gram.G).mean()), np.sqrt(TINY))
+        start = ridge_alone(gram.G, gram.b, max(self.ridge, START_RIDGE) * own)
         A = nearest_neighbors(start, self.neighbors) if self.graph is None else self._given_graph(gram)
         edges, a = edge_list(A)
         u = lengths(start[edges.i] - start[edges.j])
         lam = calibrated_lam(edges, a, u, self.strength * own) if self.lam is None else self.lam
-        H = _plus_ridge(gram.G, max(self.ridge, 1e-12) * own)
+        H = plus(gram.G, max(self.ridge, MARGIN) * own)
         pulled = a * lam > 0
         problem = Fusion(H, gram.b, float(gram.yy.sum()), edges.select(pulled), (a * lam)[pulled])
         course = self._solve(problem, start)
         shortest = FUSED * float(np.median(u)) if len(u) else 0.0
-        cluster, W = fuse(problem, course.W, (max(shortest, 2 * course.eps), shortest))
+        cluster, W = fuse(problem, course.value, (max(shortest, 2 * course.details["eps"]), shortest))
         return Fit(W, TaskGraph(A, gram.labels), attributes=_attributes(problem, course, W, cluster, lam))
 
-    def _solve(self, problem: Fusion, start: Array) -> Course:
+    def _solve(self, problem: Fusion, start: Array) -> Solution:
         if not len(problem.edges):
-            W = np.linalg.solve(problem.H, problem.b[:, :, None])[:, :, 0]
-            return Course(W, np.array([problem.objective(W)]), 0.0, 0.0, 0, True)
+            W = solve(problem.H, problem.b)
+            history = np.array([problem.objective(W)])
+            return Solution(W, 0, 0.0, True, "direct", history=history, details={"eps": 0.0, "inner": 0})
         course = minimise(problem, start, tol=self.tol, max_iter=self.max_iter, callback=self.callback)
         if not course.converged:
             warnings.warn(
-                f"CCMTL stopped at a relative duality gap of {course.gap:.1e} (tol={self.tol:g}) after max_iter="
+                f"CCMTL stopped at a relative duality gap of {course.residual:.1e} (tol={self.tol:g}) after max_iter="
                 f"{self.max_iter} reweightings. Raise max_iter or tol, scale the features, or raise ridge.",
                 ConvergenceWarning,
                 stacklevel=4,
@@ -145,7 +148,7 @@ class CCMTL(MultiTaskRegressor):
         A = sparse.csr_array(self.graph.adjacency if isinstance(self.graph, TaskGraph) else self.graph, dtype=float)
         if A.shape != (len(labels), len(labels)):
             raise ValueError(f"graph has shape {A.shape}, but there are {len(labels)} tasks: give one row per task")
-        if A.data.size and (not np.isfinite(A.data).all() or A.data.min() < 0 or abs(A - A.T).max() > 1e-12 * A.max()):
+        if A.data.size and (not np.isfinite(A.data).all() or A.data.min() < 0 or abs(A - A.T).max() > MARGIN * A.max()):
             raise ValueError("graph must be symmetric with finite weights of at least 0")
         order = np.argsort(labels, kind="stable")
         position = np.minimum(np.searchsorted(labels, gram.labels, sorter=order), len(labels) - 1)
@@ -170,11 +173,6 @@ class CCMTL(MultiTaskRegressor):
                 )
         if self.unseen not in ("error", "mean"):
             raise ValueError(f'unseen={self.unseen!r}: choose "error" or "mean"')
-
-
-def ridge_fits(gram: GramStats, penalty: float) -> Array:
-    """Independent ridge coefficients of every task, (T, d)."""
-    return np.linalg.solve(_plus_ridge(gram.G, penalty), gram.b[:, :, None])[:, :, 0]
 
 
 def nearest_neighbors(W: Array, k: int) -> sparse.csr_array:
@@ -212,19 +210,14 @@ def calibrated_lam(edges: EdgeList, a: Array, u: Array, target: float) -> float:
     return target / max(float(degree.mean()), TINY)
 
 
-def _plus_ridge(G: Array, penalty: float) -> Array:
-    ridge = penalty * np.eye(G.shape[-1])
-    return np.broadcast_to(G[0] + ridge, G.shape) if G.strides[0] == 0 else G + ridge
-
-
-def _attributes(problem: Fusion, course: Course, W: Array, cluster: Array, lam: float) -> dict[str, Any]:
+def _attributes(problem: Fusion, course: Solution, W: Array, cluster: Array, lam: float) -> dict[str, Any]:
     value = problem.objective(W)
-    gap = course.gap + (value - course.history[-1]) / problem.scale(value)
+    gap = course.residual + (value - course.history[-1]) / problem.scale(value)
     return {
         "lam_": float(lam),
         "clusters_": cluster,
         "objective_history_": np.append(course.history, value),
         "n_iter_": max(course.n_iter, 1),  # one solve, if nothing pulls
         "converged_": course.converged,
-        "optimality_": {"duality_gap": max(float(gap), 0.0), "eps": course.eps, "inner": course.inner},
+        "optimality_": {"duality_gap": max(float(gap), 0.0), **course.details},
     }

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from kinfolk.methods.penalised import _Penalised, relative
 from kinfolk.methods.smoother import HubInverse
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.solvers.batched import times
 from kinfolk.solvers.ridge import Model, Spectrum, own_intercepts
 
 
@@ -79,4 +78,4 @@ class Independent(_Penalised):
         return HubInverse.alone(Spectrum.of(gram.G, gram.b).inverse(penalty), gram.G)
 
     def _residual(self, gram: GramStats, W: Array, penalty: float) -> float:
-        return relative(np.einsum("tij,tj->ti", gram.G, W) + penalty * W - gram.b, gram.b)
+        return relative(times(gram.G, W) + penalty * W - gram.b, gram.b)

@@ -11,7 +11,9 @@ from scipy import linalg
 from kinfolk.methods.penalised import _Penalised, check_at_least_zero, relative
 from kinfolk.methods.smoother import HubInverse
 from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.solvers.batched import plus, times
 from kinfolk.solvers.ridge import Model, Spectrum, own_intercepts
+from kinfolk.solvers.tolerances import MARGIN
 
 
 class MeanShrunk(_Penalised):
@@ -85,11 +87,11 @@ class MeanShrunk(_Penalised):
     def _inverse(self, gram: GramStats, penalty: float) -> HubInverse:
         spectrum = Spectrum.of(gram.G, gram.b)
         K = np.broadcast_to(spectrum.inverse(self.ridge + penalty), gram.G.shape)
-        own = K @ (gram.G + self.ridge * np.eye(gram.n_features))
-        return HubInverse(gram.G, K, K, penalty * linalg.pinvh(own.sum(axis=0), rtol=1e-12))
+        own = K @ plus(gram.G, self.ridge)
+        return HubInverse(gram.G, K, K, penalty * linalg.pinvh(own.sum(axis=0), rtol=MARGIN))
 
     def _residual(self, gram: GramStats, W: Array, penalty: float) -> float:
-        gradient = np.einsum("tij,tj->ti", gram.G, W) + self.ridge * W - gram.b
+        gradient = times(gram.G, W) + self.ridge * W - gram.b
         return relative(gradient + penalty * (W - W.mean(axis=0)), gram.b)
 
 
@@ -119,4 +121,4 @@ def _resolution(spectrum: Spectrum, penalty: float, system: Array) -> float:
     """The least that the system of the mean tells, relative to its norm: eigenvalues at their floor make as much."""
     small = spectrum.floor[spectrum.floor < penalty]
     at_floor = len(spectrum.b) / len(spectrum.vector) * float((small / (small + penalty)).sum())
-    return max(1e-12, at_floor / max(float(np.linalg.norm(system, 2)), TINY))
+    return max(MARGIN, at_floor / max(float(np.linalg.norm(system, 2)), TINY))

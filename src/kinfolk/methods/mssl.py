@@ -117,19 +117,20 @@ class MSSL(MultiTaskRegressor):
         )
         problem = replace(problem, sparsity=self.sparsity * typical_variance(problem.start()))
         end = alternate(problem, tol=self.tol, max_iter=self.max_iter, callback=self.callback)
-        residual = problem.weights_residual(end.W, end.Om)
-        converged = end.gap <= self.tol and residual <= max(self.tol, 10 * WEIGHTS_TOL)
+        Om = end.details["precision"]
+        residual = problem.weights_residual(end.value, Om)
+        converged = end.converged and residual <= max(self.tol, 10 * WEIGHTS_TOL)
         if not converged:
-            self._warn(end.n_iter, residual, end.gap)
+            self._warn(end.n_iter, residual, end.residual)
         attributes = {
             "target_scale_": unit,
             "sparsity_": problem.sparsity,
             "objective_history_": end.history,
             "n_iter_": end.n_iter,
             "converged_": converged,
-            "optimality_": {"weights_residual": residual, "precision_gap": end.gap},
+            "optimality_": {"weights_residual": residual, "precision_gap": end.residual},
         }
-        return Fit(end.W * unit, TaskPrecision(end.Om / unit**2, gram.labels), None, attributes)
+        return Fit(end.value * unit, TaskPrecision(Om / unit**2, gram.labels), None, attributes)
 
     def _warn(self, rounds: int, weights: float, gap: float) -> None:
         warnings.warn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,9 @@ from kinfolk.methods.method import Fit, MultiTaskRegressor
 from kinfolk.methods.structures import TaskCovariance
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.solvers.batched import mean_diagonal, plus, ridge_alone, times
 from kinfolk.solvers.proximal import Composite, minimise
+from kinfolk.solvers.tolerances import MARGIN
 
 VALUE_FLOOR = 1e-8  # of the objective at W = 0: gaps are relative to the objective, but to no less than this
 
@@ -129,9 +132,9 @@ def squared_trace_norm_problem(gram: GramStats, ridge: float, coupling: float) -
     For f the smooth part the dual is max over U of -f*(-U) - ||U||_op^2 / (2 coupling). At U = -f'(W) the gap is
     <W, f'(W)> + coupling/2 ||W||_*^2 + ||f'(W)||_op^2 / (2 coupling): no system has to be solved for it.
     """
-    H = 2 * gram.G / gram.n[:, None, None] + ridge * np.eye(gram.n_features)
+    H = plus(2 * gram.G / gram.n[:, None, None], ridge)
     constant = float((gram.yy / gram.n).sum())
-    curvature = max(float(np.linalg.eigvalsh(H).max()) * (1 + 1e-12), TINY)
+    curvature = max(float(np.linalg.eigvalsh(H).max()) * (1 + MARGIN), TINY)
 
     def relative_gap(W: Array, gradient: Array, value: float) -> float:
         steepest = float(np.linalg.norm(gradient, 2))
@@ -139,7 +142,7 @@ def squared_trace_norm_problem(gram: GramStats, ridge: float, coupling: float) -
         return float(max(gap, 0.0) / max(value, VALUE_FLOOR * constant, TINY))
 
     return Composite(
-        apply=lambda W: np.matmul(H, W[:, :, None])[:, :, 0],
+        apply=partial(times, H),
         B=2 * gram.b / gram.n[:, None],
         constant=constant,
         curvature=curvature,
@@ -196,9 +199,8 @@ def weights_residual(problem: Composite, W: Array, Om: Array, coupling: float) -
 def _start(problem: Composite, gram: GramStats) -> Array:
     """Zero, or moderately shrunk ridge fits, whichever is better."""
     zero = np.zeros_like(problem.B)
-    typical = np.trace(gram.G, axis1=1, axis2=2) @ (1 / gram.n) / gram.G.shape[0] / gram.n_features
+    typical = float(np.mean(mean_diagonal(gram.G) / gram.n))
     if typical == 0:
         return zero
-    H = 2 * gram.G / gram.n[:, None, None] + 0.02 * typical * np.eye(gram.n_features)
-    own = np.linalg.solve(H, problem.B[:, :, None])[:, :, 0]
+    own = ridge_alone(2 * gram.G / gram.n[:, None, None], problem.B, 0.02 * typical)
     return own if problem.value(own, problem.apply(own)) < problem.constant else zero

@@ -16,6 +16,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
 
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.solvers.batched import mean_diagonal
 
 MANY_ROWS = 20_000  # above, k-means works on batches
 DIGITS = 10  # rows that agree to so many digits of the largest are one
@@ -237,7 +238,7 @@ def _root_mean_square_slopes(gram: GramStats, factor: Array, penalty: float) -> 
     """Over tasks, of ridge slopes for inputs times `factor`."""
     seen = gram.n > 0
     G, b = gram.G[seen] * np.outer(factor, factor), gram.b[seen] * factor
-    unit = np.trace(G, axis1=1, axis2=2).mean() / len(factor)
+    unit = mean_diagonal(G).mean()
     # Least squares of least norm where neither rows nor penalty decide.
     W = np.linalg.pinv(G + penalty * unit * np.eye(len(factor)), hermitian=True) @ b[:, :, None]
     return np.sqrt(np.square(W[:, :, 0]).mean(axis=0))

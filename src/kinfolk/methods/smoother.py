@@ -24,6 +24,7 @@ from scipy import linalg, sparse
 from kinfolk.methods.gamtl.problem import Problem
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.equations import NormalEquations
+from kinfolk.solvers.tolerances import MARGIN
 from kinfolk.solvers.weights import WeightSystem, solve_system
 from kinfolk.solvers.weights.direct import dense_matrix
 
@@ -98,7 +99,7 @@ class HubInverse:
         F = vector * np.sqrt(np.maximum(value, 0.0))
         K = F @ np.linalg.inv(np.eye(len(F)) + F.T @ G @ F) @ F.T
         C = np.eye(len(F)) - K @ G
-        return cls(G, K, C, linalg.pinvh((G @ C).sum(axis=0) + R, rtol=1e-12))
+        return cls(G, K, C, linalg.pinvh((G @ C).sum(axis=0) + R, rtol=MARGIN))
 
     @classmethod
     def alone(cls, K: Array, G: Array) -> HubInverse:

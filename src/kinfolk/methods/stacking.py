@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.solvers.batched import times
 
 
 def cross_errors(gram: GramStats, W: Array, c: Array) -> Array:
@@ -27,7 +28,7 @@ def cross_errors(gram: GramStats, W: Array, c: Array) -> Array:
            [2., 2.]])
     """
     off = gram.y_mean - c - np.einsum("mtd,td->mt", W, gram.x_mean)
-    GW = np.matmul(gram.G, W[:, :, :, None])[:, :, :, 0]
+    GW = times(gram.G, W)
     bw = np.einsum("mtd,td->mt", W, gram.b)
     inside = np.einsum("mtd,ktd->tmk", W, GW)
     E = gram.yy[:, None, None] - bw.T[:, :, None] - bw.T[:, None, :] + inside
@@ -37,7 +38,7 @@ def cross_errors(gram: GramStats, W: Array, c: Array) -> Array:
 def model_errors(gram: GramStats, W: Array, c: Array) -> Array:
     """Squared errors (M, T) of models W (M, T, d), c (M, T) over the rows behind `gram`: the diagonal of the above."""
     off = gram.y_mean - c - np.einsum("mtd,td->mt", W, gram.x_mean)
-    GW = np.matmul(gram.G, W[:, :, :, None])[:, :, :, 0]
+    GW = times(gram.G, W)
     return gram.yy + np.einsum("mtd,mtd->mt", GW - 2 * gram.b, W) + gram.n * off**2
 
 

@@ -12,7 +12,8 @@ from kinfolk.methods.method import Fit, MultiTaskRegressor
 from kinfolk.methods.trees import TaskTree
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.solvers.pair_fusion import Fusion, Quadratics, collapse, fuse_tasks, layer_penalties
+from kinfolk.solvers.pair_fusion import Quadratics, collapse, fuse_tasks, layer_penalties
+from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tree_cuts import grow_tree
 
 PAIR_ARRAYS = 8  # arrays of shape (T (T - 1) / 2, d) alive at once
@@ -115,7 +116,7 @@ class TAT(MultiTaskRegressor):
         c, r = collapse(lam)
         fusion = fuse_tasks(loss, c, tol=self.tol, max_iter=self.max_iter, callback=self.callback)
         warn_if_unfinished(fusion, self.tol)
-        W = fusion.solution.value
+        W = fusion.value
         layers = np.zeros((len(lam), *W.shape))
         layers[:r] = W / r
         tree = TaskTree(grow_tree(W, self.n_layers), gram.labels)
@@ -124,9 +125,9 @@ class TAT(MultiTaskRegressor):
             "lambdas_": lam,
             "penalty_": c,
             "objective_history_": fusion.history,
-            "n_iter_": fusion.solution.n_iter,
-            "converged_": fusion.solution.converged,
-            "optimality_": fusion.optimality,
+            "n_iter_": fusion.n_iter,
+            "converged_": fusion.converged,
+            "optimality_": fusion.details,
         }
         return Fit(W, tree, attributes=attributes)
 
@@ -171,12 +172,12 @@ def check_memory(T: int, d: int) -> None:
     warnings.warn(message, UserWarning, stacklevel=5)
 
 
-def warn_if_unfinished(fusion: Fusion, tol: float) -> None:
+def warn_if_unfinished(fusion: Solution, tol: float) -> None:
     """Say so when the iteration ran out, and what to do."""
-    if not fusion.solution.converged:
-        parts = ", ".join(f"{name} {value:.1e}" for name, value in fusion.optimality.items())
+    if not fusion.converged:
+        parts = ", ".join(f"{name} {value:.1e}" for name, value in fusion.details.items())
         warnings.warn(
-            f"TAT stopped after {fusion.solution.n_iter} iterations ({parts}; tol={tol:g}). Standardise the features, "
+            f"TAT stopped after {fusion.n_iter} iterations ({parts}; tol={tol:g}). Standardise the features, "
             "raise max_iter or tol, or raise strength: weak ties between nearly collinear features settle slowly.",
             ConvergenceWarning,
             stacklevel=5,

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.rows.gram import TINY, Array, GramStats, is_shared
+from kinfolk.solvers.batched import row_dots
+from kinfolk.solvers.tolerances import LAST_DIGIT
 
-ROUNDING = 1e-15  # of means: the origin is a mean of them
 INTERCEPTS = ("free", "coupled", "shrunk", None)
 
 
@@ -66,11 +67,11 @@ class NormalEquations:
         V = V if self.basis is None else V @ self.basis.T
         W = V[:, : V.shape[1] - self.has_ones]
         level = V[:, -1] if self.has_ones else 0.0
-        return np.ascontiguousarray(W), level + self.y0 - np.einsum("td,td->t", self.x0, W)
+        return np.ascontiguousarray(W), level + self.y0 - row_dots(self.x0, W)
 
     def unknowns(self, W: Array, c: Array) -> Array:
         """The way back from `coefficients`: unknowns (T, p) of slopes and intercepts."""
-        level = c - self.y0 + np.einsum("td,td->t", self.x0, W)
+        level = c - self.y0 + row_dots(self.x0, W)
         V = np.column_stack([W, level]) if self.has_ones else W
         return V if self.basis is None else np.linalg.solve(self.basis, V.T).T
 
@@ -116,4 +117,4 @@ def _apart(mean: Array, origin: Array | float, share: Array | None) -> Array:
     apart = mean - origin
     if share is not None:  # the origin is rounded; what is left is taken out, as large means would make tasks differ
         apart = apart - share @ apart
-    return np.where(np.abs(apart).max(axis=0) <= ROUNDING * np.abs(mean).max(axis=0), 0.0, apart)
+    return np.where(np.abs(apart).max(axis=0) <= LAST_DIGIT * np.abs(mean).max(axis=0), 0.0, apart)

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy import linalg, sparse
 
-from kinfolk.progress import Callback, report
+from kinfolk.progress import Callback
 from kinfolk.rows.gram import TINY, Array, GramStats, is_shared, task_loss
-from kinfolk.solvers.krylov import Operator, conjugate_gradients
-from kinfolk.solvers.proximal import Descent, soft_threshold
+from kinfolk.solvers.admm import Splitting
+from kinfolk.solvers.batched import inverse, mean_diagonal, plus, times
+from kinfolk.solvers.krylov import conjugate_gradients
+from kinfolk.solvers.proximal import soft_threshold
+from kinfolk.solvers.solution import Solution
 
-CHECK_EVERY = 10  # iterations between two looks at the gap and the balance of the residuals
-RELAXATION = 1.6
 DENSE_UNKNOWNS = 2000  # dT up to which one Cholesky factor serves all iterations
-LAST_BALANCE = 500  # the step is adapted up to here; a step that keeps changing need not converge
+PERFECT = 1e-8  # of what there was to explain: a fit this good is perfect, and gaps are relative to that
+INNER_TOL = 1e-9  # of a step by conjugate gradients
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +54,10 @@ class FusedProblem:
     def of(cls, gram: GramStats, lam: float, gamma: float, R: Array) -> FusedProblem:
         """The problem for signed relations R (T, T): the pairs with R_ij != 0 are fused, with weight gamma |R_ij|."""
         i, j = np.nonzero(np.triu(R, k=1))
-        e, E = np.arange(len(i)), len(i)
-        values = np.concatenate([np.ones(E), -np.sign(R[i, j])])
-        D = sparse.coo_array((values, (np.concatenate([e, e]), np.concatenate([i, j]))), shape=(E, gram.n_tasks))
-        return cls(gram, lam, sparse.csr_array(D), gamma * np.abs(R[i, j]))
+        values = np.concatenate([np.ones(len(i)), -np.sign(R[i, j])])
+        places = np.tile(np.arange(len(i)), 2), np.concatenate([i, j])
+        D = sparse.csr_array((values, places), shape=(len(i), gram.n_tasks))
+        return cls(gram, lam, D, gamma * np.abs(R[i, j]))
 
     def objective(self, W: Array) -> float:
         """The value at W."""
@@ -68,7 +70,7 @@ class FusedProblem:
         With residuals theta = s (y - X W) the bound is <y, theta> - ||theta||^2 / 2. Such theta are feasible if
         X'theta minus s D'multipliers is within lam: s in [0, 1] sees to that.
         """
-        rest = np.abs(self.gram.b - self.G_times(W) - self.D.T @ multipliers).max(initial=0.0)
+        rest = np.abs(self.gram.b - times(self.gram.G, W) - self.D.T @ multipliers).max(initial=0.0)
         largest = min(1.0, self.lam / max(float(rest), TINY))
         loss = float(task_loss(self.gram, W).sum())
         along = float(self.gram.yy.sum() - np.vdot(self.gram.b, W))
@@ -77,11 +79,7 @@ class FusedProblem:
 
     def relative_gap(self, upper: float, lower: float) -> float:
         """Distance of two bounds, relative to the upper one."""
-        return max(upper - lower, 0.0) / max(upper, 1e-8 * float(self.gram.yy.sum()), TINY)
-
-    def G_times(self, W: Array) -> Array:
-        """G_t w_t for every task."""
-        return np.matmul(self.gram.G, W[:, :, None])[:, :, 0]
+        return max(upper - lower, 0.0) / max(upper, PERFECT * float(self.gram.yy.sum()), TINY)
 
     @cached_property
     def coupling(self) -> sparse.csr_array:
@@ -96,10 +94,14 @@ class FusedProblem:
         if T * d <= DENSE_UNKNOWNS:
             factor = linalg.cho_factor(self._dense(rho), overwrite_a=True, check_finite=False)
             return lambda B, _: linalg.cho_solve(factor, B.ravel(), check_finite=False).reshape(T, d)
-        blocks = np.linalg.inv(self.gram.G + rho * self.coupling.diagonal()[:, None, None] * np.eye(d))
-        precondition: Operator = lambda r: np.matmul(blocks, r[:, :, None])[:, :, 0]  # noqa: E731
-        apply: Operator = lambda V: self.G_times(V) + rho * (self.coupling @ V)  # noqa: E731
-        return lambda B, W: conjugate_gradients(apply, B, precondition, start=W, tol=1e-9, max_iter=500).value
+        blocks = inverse(plus(self.gram.G, rho * self.coupling.diagonal()))
+
+        def apply(V: Array) -> Array:
+            return times(self.gram.G, V) + rho * (self.coupling @ V)
+
+        return lambda B, W: (
+            conjugate_gradients(apply, B, partial(times, blocks), start=W, tol=INNER_TOL, max_iter=500).value
+        )
 
     @cached_property
     def _spectra(self) -> tuple[Array, Array, Array, Array]:
@@ -118,51 +120,48 @@ class FusedProblem:
         return M.reshape(T * d, T * d)
 
 
-def solve_fused(problem: FusedProblem, *, tol: float, max_iter: int, callback: Callback | None = None) -> Descent:
-    """ADMM with the splits U = W and V = D W; one factorisation serves many iterations.
+def solve_fused(problem: FusedProblem, *, tol: float, max_iter: int, callback: Callback | None = None) -> Solution:
+    """ADMM on Z = (W, D W); one factorisation serves many iterations.
 
-    Returns the best U seen, which has exact zeros; `history` is the best objective so far, at every check.
+    Returns the best copy of W seen, which has exact zeros; `history` is the best objective so far, at every check.
     """
-    T, d = problem.gram.b.shape
-    W = U = u = np.zeros((T, d))
-    V = v = np.zeros((len(problem.c), d))
-    rho = max(float(np.trace(problem.gram.G, axis1=1, axis2=2).mean()) / d, TINY)
-    solve = problem.solver(rho)
-    best, history = U, [problem.objective(U)]
-    lower = problem.dual_value(U, v)
-    gap, k = problem.relative_gap(history[-1], lower), 0
-    while gap > tol and k < max_iter:
-        W = solve(problem.gram.b + rho * (U - u + problem.D.T @ (V - v)), W)
-        DW = problem.D @ W
-        U_old, V_old = U, V
-        u, v = u + RELAXATION * W + (1 - RELAXATION) * U, v + RELAXATION * DW + (1 - RELAXATION) * V
-        U, V = soft_threshold(u, problem.lam / rho), soft_threshold(v, problem.c[:, None] / rho)
-        u, v = u - U, v - V
-        k += 1
-        if k % CHECK_EVERY == 0 or k == max_iter:
-            value = problem.objective(U)
-            best = U if value <= history[-1] else best
-            history.append(min(value, history[-1]))
-            lower = max(lower, problem.dual_value(U, rho * v))
-            gap = problem.relative_gap(history[-1], lower)
-            report(callback, "fit", k, max_iter, history[-1])
-            factor = _balance((W - U, DW - V), (U, V), (U - U_old, V - V_old), (u, v)) if k <= LAST_BALANCE else 1.0
-            if factor != 1.0:
-                rho, u, v = rho * factor, u / factor, v / factor
-                solve = problem.solver(rho)
-    return Descent(best, np.array(history), k, gap, gap <= tol)
+    return _Fused(problem).run(tol=tol, max_iter=max_iter, callback=callback)
 
 
-Pair = tuple[Array, Array]
+class _Fused(Splitting):
+    """Z holds a copy of W (T rows), then the differences (E rows)."""
 
+    def __init__(self, problem: FusedProblem) -> None:
+        T, d = problem.gram.b.shape
+        self.problem = problem
+        self.both = sparse.csr_array(sparse.vstack([sparse.eye_array(T), problem.D]))
+        self.back = sparse.csr_array(self.both.T)
+        self.level = np.append(np.full(T, problem.lam), problem.c)[:, None]
+        self.W = np.zeros((T, d))
+        self.Z = self.U = np.zeros((T + len(problem.c), d))
+        self.lower = -np.inf
+        self.rho = max(float(mean_diagonal(problem.gram.G).mean()), TINY)
+        self.solve = problem.solver(self.rho)
 
-def _balance(primal: Pair, to: Pair, change: Pair, dual: Pair) -> float:
-    """Factor for rho: the root of the ratio of both relative residuals, if that is far from one."""
-    p = _norm(primal) / max(_norm(to), TINY)
-    q = _norm(change) / max(_norm(dual), TINY)
-    factor = np.sqrt(p / max(q, TINY))
-    return float(np.clip(factor, 0.1, 10.0)) if p > 0 and not 0.4 < factor < 2.5 else 1.0
+    def nearest(self, target: Array) -> Array:
+        return self.solve(self.problem.gram.b + self.rho * (self.back @ target), self.W)
 
+    def image(self, W: Array) -> Array:
+        return self.both @ W
 
-def _norm(pair: Pair) -> float:
-    return float(np.hypot(np.linalg.norm(pair[0]), np.linalg.norm(pair[1])))
+    def shrunk(self, V: Array) -> Array:
+        return soft_threshold(V, self.level / self.rho)
+
+    def answer(self) -> tuple[float, Array]:
+        copy = self.Z[: len(self.W)]
+        return self.problem.objective(copy), copy
+
+    def certificate(self, point: Array, value: float) -> float:
+        """The gap to the best lower bound so far."""
+        T = len(self.W)
+        self.lower = max(self.lower, self.problem.dual_value(self.Z[:T], self.rho * self.U[T:]))
+        return self.problem.relative_gap(value, self.lower)
+
+    def change_rho(self, factor: float) -> None:
+        super().change_rho(factor)
+        self.solve = self.problem.solver(self.rho)

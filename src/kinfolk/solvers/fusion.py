@@ -16,10 +16,12 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from kinfolk.rows.gram import TINY, Array, is_shared
+from kinfolk.solvers.batched import inverse, lengths, mean_diagonal, times, transposed_times
 from kinfolk.solvers.graph.edges import EdgeList, laplacian
 from kinfolk.solvers.krylov import Operator
 from kinfolk.solvers.weights import WeightSystem
 
+PERFECT = 1e-6  # of what there was to explain: a fit this good is perfect, and gaps are relative to that
 STRONG = (3.0, 300.0)  # coupling over own data, above which tasks count as one in a level of the preconditioner
 
 
@@ -43,21 +45,17 @@ class Fusion:
         """w_i - w_j along every edge, (E, d)."""
         return W[self.edges.i] - W[self.edges.j]
 
-    def times_H(self, V: Array) -> Array:
-        """H_t v_t for every task."""
-        return V @ self.H[0] if self.shared else np.matmul(self.H, V[:, :, None])[:, :, 0]
-
     def smooth(self, W: Array, HW: Array) -> float:
         """The loss and the ridge."""
         return max(self.yy + float(np.vdot(HW - 2 * self.b, W)), 0.0)
 
     def objective(self, W: Array) -> float:
         """F, exactly."""
-        return self.smooth(W, self.times_H(W)) + float(self.pull @ lengths(self.differences(W)))
+        return self.smooth(W, times(self.H, W)) + float(self.pull @ lengths(self.differences(W)))
 
     def scale(self, value: float) -> float:
         """What gaps are measured against: F, and where the fit is perfect a little of what there was to explain."""
-        return value + 1e-6 * self.yy + TINY
+        return value + PERFECT * self.yy + TINY
 
     def system(self, u: Array, eps: float) -> WeightSystem:
         """The weight step of the half-quadratic ||u|| = min_l l ||u||^2 + 1 / (4 l), at l = 1 / (2 max(u, eps))."""
@@ -78,24 +76,18 @@ class Fusion:
 
     def _dual_value(self, p: Array) -> float:
         values, vectors = self.eigen
-        z = np.matmul((self.b - 0.5 * (self._incidence @ p))[:, None, :], vectors)[:, 0, :]
+        z = transposed_times(vectors, self.b - 0.5 * (self._incidence @ p))
         return self.yy - float(np.sum(z * z / values))
-
-    @cached_property
-    def shared(self) -> bool:
-        """Whether all tasks have the same H."""
-        return is_shared(self.H)
 
     @cached_property
     def own(self) -> float:
         """Mean diagonal of all H_t."""
-        return float(np.trace(self.H, axis1=1, axis2=2).mean() / self.b.shape[1])
+        return float(mean_diagonal(self.H).mean())
 
     @cached_property
     def eigen(self) -> tuple[Array, Array]:
         """Eigenvalues (T, d) and eigenvectors (T, d, d) of every H_t: one factorisation serves every reweighting."""
-        H = self.H[:1] if self.shared else self.H
-        values, vectors = np.linalg.eigh(H)
+        values, vectors = np.linalg.eigh(self.H[:1] if is_shared(self.H) else self.H)
         values = np.maximum(values, TINY)
         return np.broadcast_to(values, self.b.shape), np.broadcast_to(vectors, self.H.shape)
 
@@ -105,11 +97,6 @@ class Fusion:
         rows = np.concatenate([self.edges.i, self.edges.j])
         signs = np.repeat([1.0, -1.0], E)
         return sparse.csr_array((signs, (rows, np.tile(np.arange(E), 2))), shape=(self.edges.size, E))
-
-
-def lengths(differences: Array) -> Array:
-    """The norm of every row."""
-    return np.sqrt(np.einsum("ed,ed->e", differences, differences))
 
 
 def preconditioner(problem: Fusion, system: WeightSystem) -> Operator:
@@ -124,9 +111,9 @@ def preconditioner(problem: Fusion, system: WeightSystem) -> Operator:
     levels = [level for s in STRONG if (level := _fused_level(problem, system, s * problem.own))]
 
     def apply(r: Array) -> Array:
-        z = np.matmul(vectors, (shrink * np.matmul(r[:, None, :], vectors)[:, 0, :])[:, :, None])[:, :, 0]
-        for gather, inverse in levels:
-            z += gather.T @ np.matmul(inverse, (gather @ r)[:, :, None])[:, :, 0]
+        z = times(vectors, shrink * transposed_times(vectors, r))
+        for gather, pooled in levels:
+            z += gather.T @ times(pooled, gather @ r)
         return z
 
     return apply
@@ -148,7 +135,7 @@ def _fused_level(problem: Fusion, system: WeightSystem, threshold: float) -> tup
     blocks = (gather @ problem.H.reshape(T, d * d)).reshape(-1, d, d)
     cut = (gather @ system.L @ gather.T).diagonal()
     blocks[:, np.arange(d), np.arange(d)] += np.maximum(cut, 0.0)[:, None]
-    return gather, np.linalg.inv(blocks)
+    return gather, inverse(blocks)
 
 
 def components(size: int, i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg
 
-from kinfolk.rows.gram import TINY, Array
+from kinfolk.rows.gram import Array
+from kinfolk.solvers.admm import Splitting
 from kinfolk.solvers.krylov import conjugate_gradients
+from kinfolk.solvers.proximal import soft_threshold
 from kinfolk.solvers.solution import Solution
 
-CHECK_EVERY = 5  # iterations between two looks at the gap and the balance of the residuals
-RELAXATION = 1.6
 NEWTON_STEPS = 20
 NEAR = 1e-4  # gap below which Newton steps take over
+DESCENT = 1e-4  # share of the promised descent that a Newton step must bring (Armijo)
 
 
 def graphical_lasso(
@@ -84,7 +85,7 @@ def _solve(C: Array, R: Array, start: Array, *, tol: float, max_iter: int) -> So
     for goal in (max(tol, NEAR), tol):
         if best.residual <= goal or n_iter >= max_iter:
             continue
-        rough = _admm(C, R, best.value, tol=goal, max_iter=max_iter - n_iter)
+        rough = _LogDet(C, R, best.value).run(tol=goal, max_iter=max_iter - n_iter)
         end = _newton(C, R, rough.value, tol=tol)
         n_iter += rough.n_iter + end.n_iter
         if end.residual <= best.residual:
@@ -105,7 +106,7 @@ def _newton(C: Array, R: Array, Z: Array, *, tol: float) -> Solution:
             trial = Z + step * direction
             trial = np.where(np.sign(trial) == sign, trial, 0.0)
             trial_value = objective(trial, C, R)
-            if trial_value <= value + 1e-4 * np.vdot(slope, trial - Z):
+            if trial_value <= value + DESCENT * np.vdot(slope, trial - Z):
                 break
         if trial_value >= value:
             break
@@ -130,36 +131,44 @@ def _newton_direction(Z: Array, Sigma: Array, C: Array, R: Array) -> tuple[Array
     return (solution.value + solution.value.T) / 2, sign, slope
 
 
-def _admm(C: Array, R: Array, Z: Array, *, tol: float, max_iter: int) -> Solution:
-    """Om split into X (log det) and Z (absolute sum), with multipliers Y (Boyd et al. 2011, 6.5)."""
-    Sigma = _inverse(Z)
-    Y = np.clip(Sigma - C, -R, R)
-    first, X, rho, gap, k = Z, Z, 1.0, np.inf, 0
-    while gap > tol and k < max_iter:
-        w, Q = linalg.eigh(rho * Z - Y - C, driver="evd", check_finite=False)
-        X = (Q * ((w + np.sqrt(w * w + 4 * rho)) / (2 * rho))) @ Q.T
-        V = RELAXATION * X + (1 - RELAXATION) * Z + Y / rho
-        Z, Z_old = np.sign(V) * np.maximum(np.abs(V) - R / rho, 0.0), Z
-        Y = rho * (V - Z)
-        k += 1
-        if k % CHECK_EVERY == 0:
-            gap = gap_per_variable(Z, C, R)
-            rho *= _balance(_relative(X - Z, Z), _relative(rho * (Z - Z_old), Y))
-    return Solution(_first_definite([Z, X, first], C, R), k, gap, gap <= tol, "ADMM")
+class _LogDet(Splitting):
+    """Om split into W (log det) and a sparse copy Z (absolute sum), from a definite Z (Boyd et al. 2011, 6.5)."""
+
+    check_every = 5
+    last_balance = np.inf  # nothing is factorised for a rho, and Newton steps finish
+    in_balance = 0.58, 1.73
+    widest = 0.5, 2.0
+    rho = 1.0
+
+    def __init__(self, C: Array, R: Array, start: Array) -> None:
+        self.C = C
+        self.R = R
+        self.W = self.Z = start
+        self.U = np.clip(_inverse(start) - C, -R, R)
+
+    def nearest(self, target: Array) -> Array:
+        """By eigenvalues: those of Om solve rho x - 1 / x = w."""
+        w, Q = linalg.eigh(self.rho * target - self.C, driver="evd", check_finite=False)
+        return (Q * ((w + np.sqrt(w * w + 4 * self.rho)) / (2 * self.rho))) @ Q.T
+
+    def image(self, W: Array) -> Array:
+        return W
+
+    def shrunk(self, V: Array) -> Array:
+        return soft_threshold(V, self.R / self.rho)
+
+    def answer(self) -> tuple[float, Array]:
+        """Z, or W where rounding has cost Z its least eigenvalues."""
+        value = objective(self.Z, self.C, self.R)
+        return (value, self.Z) if np.isfinite(value) else (objective(self.W, self.C, self.R), self.W)
+
+    def certificate(self, point: Array, value: float) -> float:
+        return _gap(value, _inverse(point), self.C, self.R)
 
 
 def _first_definite(matrices: list[Array], C: Array, R: Array) -> Array:
     """Rounding may cost a matrix its least eigenvalues."""
     return next(M for M in matrices if np.isfinite(objective(M, C, R)))
-
-
-def _relative(change: Array, to: Array) -> float:
-    return float(np.linalg.norm(change)) / max(float(np.linalg.norm(to)), TINY)
-
-
-def _balance(primal: float, dual: float) -> float:
-    """Factor for rho: both residuals, each relative to its own variable, should shrink together."""
-    return 2.0 if primal > 3 * dual else 0.5 if dual > 3 * primal else 1.0
 
 
 def objective(Om: Array, S: Array, R: Array) -> float:

@@ -8,34 +8,21 @@ import numpy as np
 
 from kinfolk.progress import Callback, report
 from kinfolk.rows.gram import TINY, Array
-from kinfolk.solvers.fusion import Fusion, components, lengths, preconditioner
+from kinfolk.solvers.batched import lengths, row_dots, times
+from kinfolk.solvers.fusion import Fusion, components, preconditioner
 from kinfolk.solvers.krylov import conjugate_gradients
+from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import MARGIN
 from kinfolk.solvers.weights import WeightSystem
 
 SHRINK = 0.6  # eps falls by this factor after every step
-LOOSE, TIGHT = (
-    0.1,
-    1e-3,
-)  # how much a weight step reduces its residual: ordinary steps, and those that give a dual point
+LOOSE = 0.1  # how much an ordinary weight step reduces its residual
+TIGHT = 1e-3  # and one that gives a dual point
+LEAST_RESIDUAL = 1e-12  # of a weight step: below it conjugate gradients work on rounding
+LEAST_DAMPING = 1e-3  # of a Newton step in the plane
 CHECK_EVERY = 5  # steps between two dual points
+SOME_LENGTH = 1e-8  # where no edge has a length: any positive number starts eps
 STILL = 10  # steps without progress that end the iteration
-
-
-@dataclass(frozen=True, eq=False)
-class Course:
-    """What `minimise` returns: the coefficients, F after every step, and how it ended."""
-
-    W: Array
-    history: Array
-    gap: float
-    eps: float
-    inner: int
-    converged: bool
-
-    @property
-    def n_iter(self) -> int:
-        """Reweightings."""
-        return len(self.history) - 1
 
 
 @dataclass(eq=False)
@@ -48,7 +35,7 @@ class _Line:
 
     @classmethod
     def of(cls, problem: Fusion, V: Array) -> _Line:
-        return cls(V, problem.times_H(V), problem.differences(V))
+        return cls(V, times(problem.H, V), problem.differences(V))
 
     def plus(self, step: float, other: _Line) -> _Line:
         return _Line(self.V + step * other.V, self.HV + step * other.HV, self.DV + step * other.DV)
@@ -60,8 +47,8 @@ class _Line:
         return problem.smooth(self.V, self.HV) + float(problem.pull @ lengths(self.DV))
 
 
-def minimise(problem: Fusion, W: Array, *, tol: float, max_iter: int, callback: Callback | None = None) -> Course:
-    """Minimise F from W, to a relative duality gap of `tol`.
+def minimise(problem: Fusion, W: Array, *, tol: float, max_iter: int, callback: Callback | None = None) -> Solution:
+    """Minimise F from W, to a relative duality gap of `tol`; `details` are the last eps and the inner iterations.
 
     1. weights l_e = 1 / (2 max(||w_i - w_j||, eps)), the majoriser of the norm (of its Huber function below eps);
     2. a few conjugate gradient steps on the weight step, warm from W: any number of them lowers the majoriser;
@@ -75,7 +62,9 @@ def minimise(problem: Fusion, W: Array, *, tol: float, max_iter: int, callback: 
     history = [at.objective(problem)]
     eps = 0.1 * _typical(lengths(at.DV))
     last: _Line | None = None
-    bound, inner, converged = -np.inf, 0, False
+    bound = -np.inf
+    inner = 0
+    converged = False
     while not converged and len(history) <= max_iter:
         check = len(history) % CHECK_EVERY == 0
         u = lengths(at.DV)
@@ -98,13 +87,19 @@ def minimise(problem: Fusion, W: Array, *, tol: float, max_iter: int, callback: 
             at, last = new, move
             eps = max(SHRINK * eps, min(floor, eps))  # 4
         else:
-            value, last, eps = history[-1], None, 0.25 * eps
+            value = history[-1]
+            last = None
+            eps = 0.25 * eps
         history.append(value)
         gap = (value - bound) / problem.scale(value)
         converged = gap <= tol or (eps <= floor and _still(history, tol * problem.scale(value)))
         report(callback, "fit", len(history) - 1, max_iter, value)
     gap = (history[-1] - bound) / problem.scale(history[-1])
-    return Course(at.V, np.array(history), float(gap), float(eps), inner, converged)
+    details = {"eps": float(eps), "inner": inner}
+    steps_taken = len(history) - 1
+    return Solution(
+        at.V, steps_taken, float(gap), converged, "half-quadratic", history=np.array(history), details=details
+    )
 
 
 def _weight_step(problem: Fusion, system: WeightSystem, at: _Line, reduction: float) -> tuple[Array, int]:
@@ -115,7 +110,7 @@ def _weight_step(problem: Fusion, system: WeightSystem, at: _Line, reduction: fl
         problem.b,
         preconditioner(problem, system),
         start=at.V,
-        tol=max(reduction * residual, 1e-12),
+        tol=max(reduction * residual, LEAST_RESIDUAL),
         max_iter=500,
     )
     return solution.value, solution.n_iter
@@ -130,9 +125,9 @@ def best_in_plane(problem: Fusion, at: _Line, directions: list[_Line], eps: floa
     m = len(directions)
     slope = np.array([2 * np.vdot(at.HV - problem.b, line.V) for line in directions])
     Q = np.array([[2 * np.vdot(one.HV, two.V) for two in directions] for one in directions])
-    base = np.einsum("ed,ed->e", at.DV, at.DV)
-    lin = np.array([np.einsum("ed,ed->e", at.DV, line.DV) for line in directions])
-    quad = np.array([[np.einsum("ed,ed->e", one.DV, two.DV) for two in directions] for one in directions])
+    base = row_dots(at.DV, at.DV)
+    lin = np.array([row_dots(at.DV, line.DV) for line in directions])
+    quad = np.array([[row_dots(one.DV, two.DV) for two in directions] for one in directions])
 
     def value(s: Array) -> tuple[float, Array, Array]:
         half = lin + np.tensordot(s, quad, 1)  # half the gradient of the squared lengths
@@ -146,16 +141,18 @@ def best_in_plane(problem: Fusion, at: _Line, directions: list[_Line], eps: floa
         l2 = problem.pull / np.maximum(u, eps)
         bend = np.where(u > eps, l2 / np.maximum(u, eps) ** 2, 0.0)
         hessian = Q + quad @ l2 - (half * bend) @ half.T
-        step = np.linalg.lstsq(hessian, -(slope + Q @ s + half @ l2), rcond=1e-12)[0]
-        damping, trial = 1.0, value(s + step)
-        while trial[0] > f and damping > 1e-3:
+        step = np.linalg.lstsq(hessian, -(slope + Q @ s + half @ l2), rcond=MARGIN)[0]
+        damping = 1.0
+        trial = value(s + step)
+        while trial[0] > f and damping > LEAST_DAMPING:
             damping *= 0.5
             trial = value(s + damping * step)
         if trial[0] >= f:
             break
-        s, fall = s + damping * step, f - trial[0]
+        s = s + damping * step
+        fall = f - trial[0]
         f, u, half = trial
-        if fall <= 1e-12 * abs(f):
+        if fall <= MARGIN * abs(f):
             break
     return s
 
@@ -182,7 +179,7 @@ def fuse(problem: Fusion, W: Array, within: tuple[float, ...]) -> tuple[Array, A
 def _typical(u: Array) -> float:
     """Median length of the edges that have one."""
     positive = u[u > 0]
-    return float(np.median(positive)) if len(positive) else 1e-8
+    return float(np.median(positive)) if len(positive) else SOME_LENGTH
 
 
 def _still(history: list[float], change: float) -> bool:

@@ -24,7 +24,9 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize, nnls
 
 from kinfolk.rows.gram import Array, is_shared
+from kinfolk.solvers.batched import times, transposed_times
 from kinfolk.solvers.equations import NormalEquations
+from kinfolk.solvers.tolerances import LAST_DIGIT, MARGIN, ROUNDING
 
 LEAST_NOISE = 1e-10  # of sigma2 over the variance of y: exact fits would have an unbounded likelihood
 TOO_FAR = 1e12  # deviance above that of the start
@@ -95,9 +97,9 @@ def compress(equations: NormalEquations, units: Array, N: float) -> Compressed:
     G = equations.G[:1] if is_shared(equations.G) else equations.G
     G, b = units.T @ G @ units, equations.b @ units
     value, vector = np.linalg.eigh(G)
-    value = np.where(value > 1e-13 * value.max(axis=1, keepdims=True, initial=0.0), value, 0.0)
+    value = np.where(value > ROUNDING * value.max(axis=1, keepdims=True, initial=0.0), value, 0.0)
     root = np.sqrt(value)
-    z = np.matmul(b[:, None, :], vector)[:, 0]
+    z = transposed_times(vector, b)
     z = np.divide(z, root, out=np.zeros_like(z), where=root > 0)
     total = float(equations.yy.sum())
     pooled, direction = np.linalg.eigh(G.mean(axis=0))
@@ -110,13 +112,14 @@ def compress(equations: NormalEquations, units: Array, N: float) -> Compressed:
 def evaluate(data: Compressed, factor: Array) -> State:
     """The deviance with mu and sigma2 at their best for P, and its gradient K in P."""
     S, z, A, squares, logdet = _whitened(data, factor)
-    Sz, U = (z[:, None, :] @ S)[:, 0].sum(axis=0), data.basis
+    Sz = transposed_times(S, z).sum(axis=0)
+    U = data.basis
     mean = U @ np.linalg.solve(U.T @ A @ U, U.T @ Sz)
     e = z - S @ mean
     error = data.remainder + float((e**2).sum())
     sigma2 = max(error / data.N, data.least_noise)
     deviance = logdet + data.N * np.log(2 * np.pi * sigma2) + error / sigma2
-    g = (e[:, None, :] @ S)[:, 0]
+    g = transposed_times(S, e)
     M = squares - np.outer(np.diagonal(A), np.diagonal(A)) / data.N
     return State(factor, mean, sigma2, deviance, A - g.T @ g / sigma2, M, g)
 
@@ -136,7 +139,7 @@ def _whitened(data: Compressed, factor: Array) -> tuple[Array, Array, Array, Arr
         A += H.sum(axis=0)
         squares += np.square(H, out=H).sum(axis=0)
         logdet += 2 * float(np.log(np.diagonal(C, axis1=1, axis2=2)).sum())
-    z = (whiten @ data.z[:, :, None])[:, :, 0]
+    z = times(whiten, data.z)
     return S, z, data.copies * A, data.copies * squares, data.copies * logdet
 
 
@@ -210,7 +213,7 @@ def _best_variances(state: State) -> Array:
     unit = np.sqrt(np.diagonal(state.M))
     unit = np.where(unit > 0, unit, 1.0)
     value, vector = np.linalg.eigh(state.M / unit / unit[:, None])
-    root = np.sqrt(np.maximum(value, 1e-12))
+    root = np.sqrt(np.maximum(value, MARGIN))
     aim = vector.T @ (unit * p) * root - (vector.T @ (k / unit)) / root
     return nnls(root[:, None] * vector.T, aim)[0] / unit
 
@@ -243,7 +246,7 @@ def _quasi_newton(
 
     Y = np.linalg.solve(F, start.factor)
     x = np.diagonal(Y).copy() if diagonal else Y.ravel()
-    options = {"maxiter": max_iter, "maxfun": 3 * max_iter, "gtol": tol, "ftol": 1e-15, "maxcor": 20}
+    options = {"maxiter": max_iter, "maxfun": 3 * max_iter, "gtol": tol, "ftol": LAST_DIGIT, "maxcor": 20}
     return state_at(minimize(function, x, jac=True, method="L-BFGS-B", callback=keep, options=options).x)
 
 

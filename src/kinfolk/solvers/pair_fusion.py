@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
 
-from kinfolk.progress import Callback, report
+from kinfolk.progress import Callback
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.solvers.admm import Splitting
+from kinfolk.solvers.batched import inverse, lengths, mean_diagonal, plus, relative, ridge_alone, times
 from kinfolk.solvers.graph.edges import EdgeList, squared_distances
 from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import LAST_DIGIT, MARGIN, ROUNDING
 
-CHECK_EVERY = 20  # iterations between two looks at the certificates
 EARLY = 200  # iterations in which rho follows the differences
 LEAST_RHO = 1e-10  # of the typical curvature over T: below it H + rho T cannot be inverted where tasks lack data
-OVER_RELAXATION = 1.6
-NULL = 1e-12  # eigenvalues below this share of the largest are directions without data
 
 
 def layer_penalties(lam_1: float, phi: float, n_layers: int) -> Array:
@@ -39,7 +38,7 @@ def collapse(lam: Array) -> tuple[float, int]:
     """
     means = np.cumsum(lam) / np.arange(1, len(lam) + 1)
     c = float(means.min())
-    return c, int(np.flatnonzero(means <= c * (1 + 1e-12))[-1]) + 1
+    return c, int(np.flatnonzero(means <= c * (1 + MARGIN))[-1]) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +57,11 @@ class Quadratics:
 
     def value(self, W: Array) -> float:
         """f(W)."""
-        return self.constant + float(np.vdot(W, 0.5 * _each(self.H, W) - self.b))
+        return self.constant + float(np.vdot(W, 0.5 * times(self.H, W) - self.b))
 
     def gradient(self, W: Array) -> Array:
         """H_t w_t - b_t, (T, d)."""
-        return _each(self.H, W) - self.b
+        return times(self.H, W) - self.b
 
     def pooled(self) -> Array:
         """The shortest w that minimises f with all rows equal."""
@@ -78,55 +77,31 @@ class Quadratics:
         return float(np.sqrt(squared_distances(g).max())) / len(g)
 
 
-class Fusion(NamedTuple):
-    """The solution, the objective at every check, and the certificates at the end."""
-
-    solution: Solution
-    history: Array
-    optimality: dict[str, float]
-
-
 def fuse_tasks(
     f: Quadratics, c: float, *, tol: float = 1e-8, max_iter: int = 10_000, callback: Callback | None = None
-) -> Fusion:
+) -> Solution:
     """Minimise f(W) + c sum_{i<j} ||w_i - w_j||_2 by ADMM on the differences Q = E W.
 
     The W-step has the matrix blockdiag(H_t) + rho (T I - 11') (x) I_d: T solves of size d and one more (Woodbury). The
     Q-step is a group soft-threshold, whose multipliers z are dual feasible at every iteration. Tasks whose
     differences vanish in Q are averaged if that lowers the objective, so that fused means equal. The best W at the
-    checks is kept, so the history never rises. Directions without data in any task keep the coefficient 0.
+    checks is kept, so the history never rises. Directions without data in any task keep the coefficient 0. `details`
+    are the two parts of the residual.
 
     With H_t = I and b = V this is the proximal map of the penalty:
 
     >>> step = fuse_tasks(Quadratics(np.ones((2, 1, 1)), np.array([[0.0], [4.0]])), 1.0)
-    >>> step.solution.value.ravel().round(6)
+    >>> step.value.ravel().round(6)
     array([1., 3.])
     """
     if c == 0 or len(f.b) == 1 or not f.b.any():
-        W = _each(_pinv(f.H), f.b)
-        residual = float(np.linalg.norm(f.gradient(W)) / max(np.linalg.norm(f.b), np.finfo(float).tiny))
-        optimality = {"stationarity": residual, "complementarity": 0.0}
-        return Fusion(Solution(W, 1, residual, True, "direct"), np.array([objective(f, c, W)]), optimality)
-    state = _Iteration(f, c)
-    best, history = state.W, [objective(f, c, state.W)]
-    converged = False
-    for k in range(1, max_iter + 1):
-        state.step()
-        if k % CHECK_EVERY and k < max_iter:
-            continue
-        value, W = min(((objective(f, c, W), W) for W in (state.W, state.fused())), key=lambda pair: pair[0])
-        # At rounding level the newer W is the better one, by its certificates.
-        if value <= history[-1] + 1e-13 * max(f.constant, abs(value)):
-            best = W
-            history.append(min(value, history[-1]))
-        report(callback, "fit", k, max_iter, history[-1])
-        converged = max(state.certificates(best).values()) <= tol
-        if converged:
-            break
-        state.rebalance(early=k <= EARLY)
-    optimality = state.certificates(best)
-    solution = Solution(best, k, max(optimality.values()), converged, "admm", state.rho * state.U)
-    return Fusion(solution, np.array(history), optimality)
+        W = times(_pinv(f.H), f.b)
+        residual = relative(f.gradient(W), f.b)
+        details = {"stationarity": residual, "complementarity": 0.0}
+        return Solution(W, 1, residual, True, "direct", history=np.array([objective(f, c, W)]), details=details)
+    pairs = _Pairs(f, c)
+    found = pairs.run(tol=tol, max_iter=max_iter, callback=callback)
+    return replace(found, details=pairs.certificates(found.value))
 
 
 def objective(f: Quadratics, c: float, W: Array) -> float:
@@ -142,42 +117,56 @@ def pair_differences(T: int) -> sparse.csr_array:
     return sparse.csr_array((signs, (np.tile(e, 2), np.concatenate([pairs.i, pairs.j]))), shape=(len(e), T))
 
 
-class _Iteration:
-    """The state of the ADMM: W, the differences Q, the scaled multipliers U = z / rho, and the factors for rho."""
+class _Pairs(Splitting):
+    """W, the differences Z of all pairs, and the factors for rho."""
+
+    check_every = 20
 
     def __init__(self, f: Quadratics, c: float) -> None:
-        E = pair_differences(len(f.b))
-        self.f, self.c, self.E, self.Et = f, c, E, sparse.csr_array(E.T)
         T, d = f.b.shape
+        self.f = f
+        self.c = c
+        self.E = pair_differences(T)
+        self.Et = sparse.csr_array(self.E.T)
+        self.noise = ROUNDING * f.constant
         self.span = _range_projector(f.H.sum(axis=0))
-        typical = float(np.trace(f.H, axis1=1, axis2=2).mean()) / d
-        W0 = np.linalg.solve(f.H + 0.01 * typical * np.eye(d), f.b[:, :, None])[:, :, 0]
-        spread = float(np.median(np.linalg.norm(E @ W0, axis=1)))
+        typical = float(mean_diagonal(f.H).mean())
+        self.W = ridge_alone(f.H, f.b, 0.01 * typical)
+        self.Z = self.U = np.zeros((self.E.shape[0], d))
+        spread = float(np.median(lengths(self.image(self.W))))
         # c / ||difference|| is the curvature of the penalty: 5 to 50 times fewer iterations than rho ~ H / T.
         rho = c / spread if spread > 0 else typical / T
         self.least_rho = LEAST_RHO * typical / T
-        self._factor(max(rho, self.least_rho))
-        self.W, self.Q = W0, np.zeros((E.shape[0], d))
-        self.U = np.zeros_like(self.Q)
+        self.rho = max(rho, self.least_rho)
+        self._factorise()
 
-    def _factor(self, rho: float) -> None:
-        T, d = self.f.b.shape
-        self.rho = rho
-        self.K = np.linalg.inv(self.f.H + rho * T * np.eye(d))
+    def _factorise(self) -> None:
+        self.K = inverse(plus(self.f.H, self.rho * len(self.W)))
         # I - rho sum_t K_t without its cancellation.
         C = np.matmul(self.K, self.f.H).mean(axis=0)
-        self.C_inverse = np.linalg.pinv(self.span @ (C + C.T) @ self.span / 2, rcond=1e-15, hermitian=True)
+        # The symmetric part on the directions with data: rounding must not make singular ones look regular.
+        self.C_inverse = np.linalg.pinv(self.span @ (C + C.T) @ self.span / 2, rcond=LAST_DIGIT, hermitian=True)
 
-    def step(self) -> None:
-        """One round: W exactly, Q by soft-thresholding, U by the mismatch."""
-        Kr = _each(self.K, self.f.b + self.rho * (self.Et @ (self.Q - self.U)))
-        self.W = Kr + self.rho * (self.K @ (self.C_inverse @ Kr.sum(axis=0)))
-        self.D = self.E @ self.W
-        V = OVER_RELAXATION * self.D + (1 - OVER_RELAXATION) * self.Q + self.U
-        length, least = np.linalg.norm(V, axis=1), self.c / self.rho
+    def nearest(self, target: Array) -> Array:
+        """Woodbury: every task alone, then what the sum over tasks adds."""
+        Kr = times(self.K, self.f.b + self.rho * (self.Et @ target))
+        return Kr + self.rho * (self.K @ (self.C_inverse @ Kr.sum(axis=0)))
+
+    def image(self, W: Array) -> Array:
+        return self.E @ W
+
+    def shrunk(self, V: Array) -> Array:
+        length = lengths(V)
+        least = self.c / self.rho
         cut = np.divide(least, length, out=np.ones_like(length), where=length > least)
-        self.Q = V * (1 - cut)[:, None]
-        self.U = V - self.Q
+        return V * (1 - cut)[:, None]
+
+    def answer(self) -> tuple[float, Array]:
+        """W itself, or with fused tasks at their means if that is better."""
+        return min(((objective(self.f, self.c, W), W) for W in (self.W, self._fused())), key=lambda pair: pair[0])
+
+    def certificate(self, point: Array, value: float) -> float:
+        return max(self.certificates(point).values())
 
     def certificates(self, W: Array) -> dict[str, float]:
         """How well the multipliers, of length <= c by construction, prove W optimal; both are 0 at the minimum.
@@ -185,34 +174,36 @@ class _Iteration:
         stationarity: the gradient balances the multipliers, relative to ||b||; complementarity: the multipliers point
         along the differences, relative to f(0).
         """
-        z, D = self.rho * self.U, self.E @ W
-        balance = self.f.gradient(W) + self.Et @ z
-        slack = self.c * float(np.linalg.norm(D, axis=1).sum()) - float(np.vdot(z, D))
+        z = self.rho * self.U
+        D = self.image(W)
+        slack = self.c * float(lengths(D).sum()) - float(np.vdot(z, D))
         size = self.f.constant or float(np.linalg.norm(self.f.b) * np.linalg.norm(W))
         return {
-            "stationarity": float(np.linalg.norm(balance) / np.linalg.norm(self.f.b)),
+            "stationarity": relative(self.f.gradient(W) + self.Et @ z, self.f.b),
             "complementarity": slack / size,
         }
 
-    def rebalance(self, *, early: bool) -> None:
-        """Early on rho follows the differences; later it changes where one residual lags far behind the other."""
-        length = np.linalg.norm(self.Q, axis=1)
-        apart = length[length > 0]
-        if early and 2 * len(apart) > len(length):
-            factor = self.c / float(np.quantile(apart, 0.75)) / self.rho
-        else:
-            primal = np.linalg.norm(self.D - self.Q) / (np.sqrt(len(self.W)) * np.linalg.norm(self.W) + 1e-300)
-            balance = self.f.gradient(self.W) + self.rho * (self.Et @ self.U)
-            dual = np.linalg.norm(balance) / np.linalg.norm(self.f.b)
-            factor = float(np.clip(np.sqrt((primal + 1e-300) / (dual + 1e-300)), 0.2, 5.0))
-        factor = max(factor, self.least_rho / self.rho)
-        if factor > 3 or factor < 1 / 3:
-            self.U /= factor
-            self._factor(self.rho * factor)
+    def factor(self, n_iter: int) -> float:
+        """Early on rho follows the differences: c over their upper quartile is the curvature of the penalty.
 
-    def fused(self) -> Array:
-        """W with the mean of every set of tasks that Q ties together."""
-        tied = np.flatnonzero(~self.Q.any(axis=1))
+        Only while most pairs are apart, as fused ones have no curvature. Later on as for every ADMM, but rho stays
+        where H_t + rho T can be inverted.
+        """
+        length = lengths(self.Z)
+        apart = length[length > 0]
+        factor = super().factor(n_iter)
+        if n_iter <= EARLY and 2 * len(apart) > len(length):
+            factor = self.c / float(np.quantile(apart, 0.75)) / self.rho
+            factor = 1.0 if 1 / 3 < factor < 3 else factor
+        return max(factor, self.least_rho / self.rho)
+
+    def change_rho(self, factor: float) -> None:
+        super().change_rho(factor)
+        self._factorise()
+
+    def _fused(self) -> Array:
+        """W with the mean of every set of tasks that Z ties together."""
+        tied = np.flatnonzero(~self.Z.any(axis=1))
         links = abs(self.E[tied])
         _, group = sparse.csgraph.connected_components(links.T @ links, directed=False)
         sums = np.zeros((group.max() + 1, self.W.shape[1]))
@@ -220,16 +211,12 @@ class _Iteration:
         return (sums / np.bincount(group)[:, None])[group]
 
 
-def _each(H: Array, W: Array) -> Array:
-    """H_t w_t for every task."""
-    return np.matmul(H, W[:, :, None])[:, :, 0]
-
-
 def _pinv(H: Array) -> Array:
-    return np.linalg.pinv(H, rcond=NULL, hermitian=True)
+    """Directions without data get 0."""
+    return np.linalg.pinv(H, rcond=MARGIN, hermitian=True)
 
 
 def _range_projector(H: Array) -> Array:
     values, vectors = np.linalg.eigh(H)
-    seen = vectors[:, values > NULL * values[-1]]
+    seen = vectors[:, values > MARGIN * values[-1]]
     return seen @ seen.T

@@ -13,8 +13,9 @@ import numpy as np
 from kinfolk.progress import Callback, report
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.krylov import Operator
+from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import LAST_DIGIT
 
-ROUNDING = 1e-15  # changes of the objective below this, relative, say nothing
 CHECK_EVERY = 10  # steps between two looks at the certificate, which costs more than a step
 
 
@@ -49,20 +50,9 @@ class Composite:
         return float(np.vdot(Z - W, (HZ + HW) / 2 - self.B)) + self.penalty(Z) - self.penalty(W)
 
 
-@dataclass(frozen=True, eq=False)
-class Descent:
-    """The last point, the objective at every point on the way, and the certificate at the end."""
-
-    value: Array
-    history: Array
-    n_iter: int
-    residual: float
-    converged: bool
-
-
 def minimise(
     problem: Composite, start: Array, *, tol: float, max_iter: int, callback: Callback | None = None
-) -> Descent:
+) -> Solution:
     """Accelerated proximal gradients (Beck & Teboulle 2009); a step that climbs is undone and the momentum dropped.
 
     So the objective never rises, and on strongly convex problems the rate is linear without knowing the constant. The
@@ -86,22 +76,29 @@ def minimise(
     >>> found.value, found.history[-1]
     (array([[2.]]), np.float64(2.5))
     """
-    W, HW = start, problem.apply(start)
+    W = start
+    HW = problem.apply(start)
     history = [problem.value(W, HW)]
-    Y, HY, t = W, HW, 1.0
+    Y, HY = W, HW  # the point ahead of W, from which a step is taken
+    t = 1.0
     residual = problem.certificate(W, HW - problem.B, history[-1])
     for k in range(1, max_iter + 1):
         Z = problem.prox(Y - (HY - problem.B) / problem.curvature)
         HZ = problem.apply(Z)
         change = problem.change(W, HW, Z, HZ)
-        climbs, plain = change > ROUNDING * abs(history[-1]), t == 1.0
+        plain = t == 1.0
+        climbs = change > LAST_DIGIT * abs(history[-1])
         if climbs:
-            Y, HY, t = W, HW, 1.0
+            Y, HY = W, HW
+            t = 1.0
         else:
-            t = 1.0 if np.vdot(Y - Z, Z - W) > 0 else t  # the momentum points uphill
-            t, t_old = (1 + np.sqrt(1 + 4 * t * t)) / 2, t
+            if np.vdot(Y - Z, Z - W) > 0:  # the momentum points uphill
+                t = 1.0
+            t_old = t
+            t = (1 + np.sqrt(1 + 4 * t * t)) / 2
             momentum = (t_old - 1) / t
-            Y, HY = Z + momentum * (Z - W), HZ + momentum * (HZ - HW)
+            Y = Z + momentum * (Z - W)
+            HY = HZ + momentum * (HZ - HW)  # H is linear: the step costs one product
             W, HW = Z, HZ
             history.append(history[-1] + min(change, 0.0))
         stalled = climbs and plain  # by rounding only: nothing more can be gained
@@ -110,7 +107,8 @@ def minimise(
             report(callback, "fit", k, max_iter, history[-1])
             if residual <= tol or stalled:
                 break
-    return Descent(W, np.array(history), len(history) - 1, residual, residual <= tol)
+    n_iter = len(history) - 1
+    return Solution(W, n_iter, residual, residual <= tol, "accelerated gradients", history=np.array(history))
 
 
 def soft_threshold(V: Array, level: float | Array) -> Array:

@@ -9,13 +9,14 @@ import numpy as np
 
 from kinfolk.rows.folds import Folds, cv_error, fill_unseen, squared_errors
 from kinfolk.rows.gram import TINY, Array, GramStats, is_shared
+from kinfolk.solvers.batched import mean_diagonal, row_dots, times, transposed_times
+from kinfolk.solvers.tolerances import ROUNDING, SAME_SQUARE
 
 START = tuple(10.0 ** np.arange(-4, 2.5, 0.5))  # times the mean of tr(G_t) / d
 WIDEST = 1e10  # how far from 1 the search may go
 GAIN = 1e-4  # relative gain at the edge of the grid that is worth going on for
 
 Model = Callable[[float], tuple[Array, Array]]  # penalty -> coefficients (T, d) and intercepts (T,)
-ROUNDING = 1e-28  # squares of values that differ in no digit but the last
 RESOLUTION = 1e-7  # of held-out errors, relative to the target: squares come from differences of statistics
 
 
@@ -32,10 +33,10 @@ class Spectrum:
     def of(cls, G: Array, b: Array) -> Spectrum:
         """Decompose a stack of Gram matrices once; eigenvalues up to `floor` (T, 1) cannot be told from 0."""
         value, vector = np.linalg.eigh(G[:1] if is_shared(G) else G)
-        floor = 1e-13 * value.max(axis=1, keepdims=True, initial=0.0)
+        floor = ROUNDING * value.max(axis=1, keepdims=True, initial=0.0)
         seen = value > floor
         # What b has in a direction that no row looks into is rounding: a small penalty would make coefficients of it.
-        return cls(np.where(seen, value, 0.0), vector, np.where(seen, (b[:, None, :] @ vector)[:, 0], 0.0), floor)
+        return cls(np.where(seen, value, 0.0), vector, np.where(seen, transposed_times(vector, b), 0.0), floor)
 
     def shrunk(self, penalty: float) -> Array:
         """1 / (value + penalty); 0 where both are, so that no penalty means the least-norm solution."""
@@ -52,7 +53,7 @@ class Spectrum:
 
     def rotated_back(self, V: Array) -> Array:
         """Rows in the basis of the Q_t as coefficients."""
-        return (self.vector @ V[:, :, None])[:, :, 0]
+        return times(self.vector, V)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ class Choice:
 
 def own_intercepts(gram: GramStats, W: Array) -> Array:
     """Every task's line goes through its mean."""
-    return gram.y_mean - np.einsum("td,td->t", gram.x_mean, W)
+    return gram.y_mean - row_dots(gram.x_mean, W)
 
 
 def typical_eigenvalue(gram: GramStats) -> float:
@@ -74,11 +75,11 @@ def typical_eigenvalue(gram: GramStats) -> float:
 
     Where features vary between tasks only (one row each), the same of the means; 1 where nothing varies.
     """
-    own = float(np.trace(gram.G, axis1=1, axis2=2).mean()) / gram.n_features
+    own = float(mean_diagonal(gram.G).mean())
     apart = gram.n @ np.square(gram.x_mean - gram.n @ gram.x_mean / gram.n.sum())
     between = float(apart.mean()) / gram.n_tasks
     level = float((gram.n @ np.square(gram.x_mean)).mean()) / gram.n_tasks
-    return next((size for size in (own, between) if size > max(ROUNDING * level, TINY)), 1.0)
+    return next((size for size in (own, between) if size > max(SAME_SQUARE * level, TINY)), 1.0)
 
 
 def choose_penalty(prepare: Callable[[GramStats], Model], folds: Folds, scoring: str) -> Choice:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ class Solution:
     method : the solver that ran, and how, in words: `auto` says here what it chose
     dual : multipliers for a warm start, or None
     certified : share of tasks for which optimality is proven over all pairs, not only over those tried
+    history : the objective at the start and at every step or check that followed, or empty
+    details : what else a solver has to tell, by name: parts of the residual, multipliers, inner iterations
     """
 
     value: Any
@@ -31,3 +33,5 @@ class Solution:
     method: str = ""
     dual: NDArray[np.float64] | None = None
     certified: float = 1.0
+    history: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    details: dict[str, Any] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from scipy import linalg, sparse
 
 from kinfolk.progress import Callback, report
 from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.solvers.batched import inverse, mean_diagonal, plus, ridge_alone, times
 from kinfolk.solvers.graphical_lasso import gap_per_variable, graphical_lasso
 from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.proximal import Composite, minimise, soft_threshold
 from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import MARGIN, ROUNDING
 from kinfolk.solvers.weights import DIRECT_UNKNOWNS, SHARED_TASKS, WeightSystem
 from kinfolk.solvers.weights.direct import solve_direct
 from kinfolk.solvers.weights.shared import can_share, solve_shared
@@ -23,7 +25,6 @@ from kinfolk.solvers.weights.shared import can_share, solve_shared
 WEIGHTS_TOL = 1e-9  # relative residual of the weight step, where it is iterative
 
 INNER = 0.1  # the precision step is solved to this share of the gap that the round before left
-ROUNDING = 1e-13  # of the objective: the gap still falls when its changes are no longer seen
 PRECISION_ITERATIONS = 300  # per round: an unfinished precision step goes on in the next
 
 
@@ -59,13 +60,12 @@ class StructuredProblem:
 
     def start(self, shrink: float = 0.01) -> Array:
         """Ridge fits of every task alone, moderately shrunk."""
-        d = self.B.shape[1]
-        typical = max(float(np.trace(self.H, axis1=1, axis2=2).mean()) / d, TINY)
-        return np.linalg.solve(self.H + shrink * typical * np.eye(d), self.B[:, :, None])[:, :, 0]
+        typical = max(float(mean_diagonal(self.H).mean()), TINY)
+        return ridge_alone(self.H, self.B, shrink * typical)
 
     def objective(self, W: Array, Om: Array) -> float:
         """F at (W, Om)."""
-        loss = self.constant + float(np.vdot(W, np.matmul(self.H, W[:, :, None])[:, :, 0] / 2 - self.B))
+        loss = self.constant + float(np.vdot(W, times(self.H, W) / 2 - self.B))
         return loss + self.lasso * float(np.abs(W).sum()) + self._prior(W, Om)
 
     def _prior(self, W: Array, Om: Array) -> float:
@@ -99,12 +99,12 @@ class StructuredProblem:
             return solve_shared(system)
         if T * d <= DIRECT_UNKNOWNS:
             return solve_direct(system)
-        least = ROUNDING * np.trace(self.H, axis1=1, axis2=2) / d  # for few rows and an Om tiny beside H
-        blocks = np.linalg.inv(self.H + (self.strength * np.diagonal(Om) + least)[:, None, None] * np.eye(d))
+        least = ROUNDING * mean_diagonal(self.H)  # for few rows and an Om tiny beside H
+        blocks = inverse(plus(self.H, self.strength * np.diagonal(Om) + least))
         return conjugate_gradients(
             system.apply,
             self.B,
-            lambda r: np.matmul(blocks, r[:, :, None])[:, :, 0],
+            partial(times, blocks),
             start=W,
             tol=WEIGHTS_TOL,
             max_iter=5000,
@@ -125,8 +125,7 @@ class StructuredProblem:
             penalty=lambda V: self.lasso * float(np.abs(V).sum()),
             certificate=lambda V, gradient, value: self._stationarity(V, gradient, curvature),
         )
-        found = minimise(problem, W, tol=WEIGHTS_TOL, max_iter=20_000)
-        return Solution(found.value, found.n_iter, found.residual, found.converged, "accelerated gradients")
+        return minimise(problem, W, tol=WEIGHTS_TOL, max_iter=20_000)
 
     @cached_property
     def _own_curvature(self) -> Array:
@@ -135,7 +134,7 @@ class StructuredProblem:
     def _curvature(self, Om: Array) -> Array:
         """Bound on the Hessian in W, one number per task (T, 1)."""
         coupled = float(linalg.eigvalsh(Om, subset_by_index=[len(Om) - 1, len(Om) - 1])[0])
-        return (self._own_curvature + self.strength * coupled) * (1 + 1e-12)
+        return (self._own_curvature + self.strength * coupled) * (1 + MARGIN)
 
     def _stationarity(self, W: Array, gradient: Array, curvature: Array) -> float:
         """Length of a proximal gradient step from W, in units of the gradient, relative to B."""
@@ -156,7 +155,7 @@ class StructuredProblem:
         return gap_per_variable(Om, S, self.sparsity * (1 - np.eye(T)))
 
     def _check_variances(self, variance: Array) -> None:
-        if self.penalise_diagonal or variance.min() > 1e-12 * variance.max():
+        if self.penalise_diagonal or variance.min() > MARGIN * variance.max():
             return
         name = self.labels[[np.argmin(variance)]].tolist()[0]
         raise ValueError(
@@ -165,39 +164,37 @@ class StructuredProblem:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Alternated:
-    """The last coefficients and precision, the objective after every round, and the gap of the precision."""
-
-    W: Array
-    Om: Array
-    history: Array
-    n_iter: int
-    gap: float
-
-
-def alternate(problem: StructuredProblem, *, tol: float, max_iter: int, callback: Callback | None = None) -> Alternated:
+def alternate(problem: StructuredProblem, *, tol: float, max_iter: int, callback: Callback | None = None) -> Solution:
     """Om and W in turn, each exactly, from a point `ahead` of the last W along its last move.
 
     A round that climbs is undone and the next one starts from W itself, where no round can climb. Measured on the
-    Parkinson data: 36 to 113 rounds to a gap of 1e-6, more than 200 for very weak penalties.
+    Parkinson data: 36 to 113 rounds to a gap of 1e-6, more than 200 for very weak penalties. The answer is W, with Om
+    in `details`; the residual is the gap of Om.
     """
     W = ahead = problem.start()
     Om = problem.precision_step(W, None, tol=INNER)
-    history, t, gap, k = [problem.objective(W, Om)], 1.0, np.inf, 0
+    history = [problem.objective(W, Om)]
+    gap = np.inf
+    t = 1.0
+    k = 0
     while gap > tol and k < max_iter:
         Om_new = problem.precision_step(ahead, Om, tol=INNER * max(tol, min(gap, 0.01)))
         W_new = problem.weight_step(ahead, Om_new).value
         value = problem.objective(W_new, Om_new)
         k += 1
-        if value > history[-1] + ROUNDING * abs(value):
+        # The gap still falls when changes of the objective, a difference of larger terms, are lost in rounding.
+        if value > history[-1] + ROUNDING * (problem.constant + abs(value)):
             if ahead is W:  # a step that cannot climb: nothing more can be gained
                 break
-            ahead, t = W, 1.0
+            ahead = W
+            t = 1.0
             continue
-        t, t_old = (1 + np.sqrt(1 + 4 * t * t)) / 2, t
+        t_old = t
+        t = (1 + np.sqrt(1 + 4 * t * t)) / 2  # the momentum of Nesterov's sequence
         ahead = W_new + (t_old - 1) / t * (W_new - W) if t_old > 1 else W_new
-        W, Om, gap = W_new, Om_new, problem.precision_gap(W_new, Om_new)
+        W, Om = W_new, Om_new
+        gap = problem.precision_gap(W, Om)
         history.append(min(value, history[-1]))
         report(callback, "fit", k, max_iter, value)
-    return Alternated(W, Om, np.array(history), k, gap)
+    found = {"precision": Om}
+    return Solution(W, k, gap, gap <= tol, "alternation", history=np.array(history), details=found)

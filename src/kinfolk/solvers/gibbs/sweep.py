@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.rows.gram import Array
+from kinfolk.solvers.batched import times
 from kinfolk.solvers.gibbs.draws import draw_normal, wishart
 
 SCALE_STEPS = (0.5, 0.2, 0.1, 0.05, 0.2)  # widths of the proposals of step 4
@@ -66,7 +67,7 @@ class Moments:
 
     def correlations(self, B: Array) -> Array:
         """R = b - G B: what the residuals still have in common with the features."""
-        return self.b - np.matmul(self.G, B[..., None])[..., 0]
+        return self.b - times(self.G, B)
 
     def squared_errors(self, B: Array) -> Array:
         """||y_t - X_t B_t||^2."""

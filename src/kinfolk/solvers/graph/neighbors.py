@@ -16,8 +16,7 @@ from kinfolk.rows.gram import Array
 from kinfolk.solvers.graph.candidates import DENSE_TASKS, Candidates
 from kinfolk.solvers.graph.edges import squared_distances
 from kinfolk.solvers.graph.learn import learn_graph
-
-ROUNDING = 1e-28  # squared distances, relative to squared coefficients, that are no difference
+from kinfolk.solvers.tolerances import SAME_SQUARE
 
 
 def theta_of_weights(W: Array, k: float, candidates: Candidates | None = None) -> float:
@@ -27,7 +26,7 @@ def theta_of_weights(W: Array, k: float, candidates: Candidates | None = None) -
     for rounding, theta is such that rounding stays without effect.
     """
     size = float(np.einsum("td,td->", W, W)) / len(W)
-    if float(((W - W.mean(axis=0)) ** 2).sum()) <= ROUNDING * size * len(W):
+    if float(((W - W.mean(axis=0)) ** 2).sum()) <= SAME_SQUARE * size * len(W):
         return 1 / size if size > 0 else 1.0
     if len(W) <= DENSE_TASKS:
         return theta_for_neighbors(squared_distances(W), k)

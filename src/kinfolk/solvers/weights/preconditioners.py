@@ -13,12 +13,15 @@ of combinatorial multigrid ("cmg") or, if asked for, of pyamg's ("pyamg").
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
 from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.batched import inverse, times
 from kinfolk.solvers.krylov import Operator
 from kinfolk.solvers.weights.amg import algebraic_multigrid
 from kinfolk.solvers.weights.cmg import combinatorial_multigrid
@@ -82,16 +85,7 @@ def _blocks(system: WeightSystem) -> Operator:
     diagonal = system.pull[:, None] * system.scale + system.uniform * (T - 1)
     blocks = system.H.copy()
     blocks[:, np.arange(d), np.arange(d)] += diagonal
-    inverse = _inverse(blocks)
-    return lambda r: np.matmul(inverse, r[:, :, None])[:, :, 0]
-
-
-def _inverse(blocks: Array) -> Array:
-    """Inverses of symmetric matrices; pseudo-inverses if one of them is singular."""
-    try:
-        return np.linalg.inv(blocks)
-    except np.linalg.LinAlgError:
-        return np.linalg.pinv(blocks, hermitian=True)
+    return partial(times, inverse(blocks))
 
 
 def _laplacian(system: WeightSystem, solver: str) -> Operator:
@@ -111,5 +105,5 @@ def _coarse(system: WeightSystem) -> Operator:
     else:
         count, component = connected_components(system.L, directed=False)
     gather = sparse.csr_array((np.ones(T), (component, np.arange(T))), shape=(count, T))
-    pooled = _inverse((gather @ system.H.reshape(T, d * d)).reshape(count, d, d))
-    return lambda r: np.matmul(pooled, (gather @ r)[:, :, None])[:, :, 0][component]
+    pooled = inverse((gather @ system.H.reshape(T, d * d)).reshape(count, d, d))
+    return lambda r: times(pooled, gather @ r)[component]

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from kinfolk.rows.gram import TINY, Array, is_shared
+from kinfolk.solvers.batched import mean_diagonal, plus, times
 from kinfolk.solvers.graph.edges import laplacian
 
 
@@ -39,7 +40,7 @@ class WeightSystem:
 
     def apply(self, V: Array) -> Array:
         """The matrix times V, one row per task."""
-        HV = V @ self.H[0] if self.shared else np.matmul(self.H, V[:, :, None])[:, :, 0]
+        HV = times(self.H, V)
         if self.L.nnz:
             HV += (self.L @ V) * self.scale
         if self.uniform.any():
@@ -70,7 +71,7 @@ class WeightSystem:
     @cached_property
     def own(self) -> Array:
         """Mean diagonal of H_t: how much a task's own data and ridge weigh."""
-        return np.trace(self.H, axis1=1, axis2=2) / self.H.shape[1]
+        return mean_diagonal(self.H)
 
 
 def weight_system(
@@ -88,9 +89,8 @@ def weight_system(
     T, d = b.shape
     R = np.asarray(ridge, dtype=np.float64)
     R = R if R.ndim == 2 else np.diag(np.broadcast_to(R, d))
-    H = np.broadcast_to(G[0] + R, G.shape) if is_shared(G) else G + R
     scale = np.ones(d) if scale is None else scale
     uniform = 2 * gamma * anchor / max(T - 1, 1) * scale
     if extra_uniform is not None:
         uniform = uniform + extra_uniform
-    return WeightSystem(H, b, (2 * gamma * (1 - anchor)) * laplacian(A), scale, uniform)
+    return WeightSystem(plus(G, R), b, (2 * gamma * (1 - anchor)) * laplacian(A), scale, uniform)

@@ -1,0 +1,98 @@
+"""Linear algebra for all tasks at once: one small matrix H_t and one vector w_t per task.
+
+A stack of matrices H has shape (T, d, d). Tasks with the same inputs share one matrix, held once and broadcast over T
+(a stride of zero): every function here sees that and works on the one matrix.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from kinfolk.rows.gram import TINY, Array, is_shared
+
+
+def times(H: Array, W: Array) -> Array:
+    """H_t w_t for every task: (..., T, d) for W of that shape.
+
+    >>> times(np.array([[[2.0]], [[3.0]]]), np.array([[1.0], [10.0]])).ravel()
+    array([ 2., 30.])
+    """
+    return W @ H[0].T if _is_one(H) else np.matmul(H, W[..., None])[..., 0]
+
+
+def transposed_times(Q: Array, W: Array) -> Array:
+    """Q_t'w_t for every task: w_t in the basis of the columns of Q_t."""
+    return W @ Q[0] if _is_one(Q) else np.matmul(W[..., None, :], Q)[..., 0, :]
+
+
+def row_dots(V: Array, W: Array) -> Array:
+    """v_t'w_t for every row.
+
+    >>> row_dots(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
+    array([11.])
+    """
+    return np.einsum("td,td->t", V, W)
+
+
+def lengths(V: Array) -> Array:
+    """||v_t|| of every row."""
+    return np.sqrt(row_dots(V, V))
+
+
+def mean_diagonal(H: Array) -> Array:
+    """tr(H_t) / d for every task: how much its data weigh, per unknown."""
+    return np.trace(H, axis1=1, axis2=2) / H.shape[-1]
+
+
+def relative(change: Array, to: Array) -> float:
+    """||change|| / ||to||.
+
+    >>> relative(np.array([3.0, 4.0]), np.array([10.0, 0.0]))
+    0.5
+    """
+    return float(np.linalg.norm(change)) / max(float(np.linalg.norm(to)), TINY)
+
+
+def plus(H: Array, ridge: ArrayLike) -> Array:
+    """H_t + ridge I for a number or one per task; H_t + ridge for a matrix (d, d). A shared H stays shared."""
+    R = np.asarray(ridge, dtype=np.float64)
+    if R.ndim == 1:
+        return H + R[:, None, None] * np.eye(H.shape[-1])
+    if R.ndim == 0:
+        R = R * np.eye(H.shape[-1])
+    return np.broadcast_to(H[0] + R, H.shape) if is_shared(H) else H + R
+
+
+def solve(H: Array, b: Array) -> Array:
+    """w_t with H_t w_t = b_t for every task; of symmetric H, so singular directions get 0."""
+    return _solve(H[0], b.T).T if _is_one(H) else _solve(H, b[:, :, None])[:, :, 0]
+
+
+def ridge_alone(G: Array, b: Array, penalty: ArrayLike) -> Array:
+    """argmin of w'G_t w - 2 b_t'w + penalty ||w||^2, for every task without the others.
+
+    >>> ridge_alone(np.ones((2, 1, 1)), np.array([[2.0], [4.0]]), 1.0).ravel()
+    array([1., 2.])
+    """
+    return solve(plus(G, penalty), b)
+
+
+def inverse(H: Array) -> Array:
+    """H_t^-1 of symmetric matrices; pseudo-inverses if one of them is singular."""
+    try:
+        return np.linalg.inv(H)
+    except np.linalg.LinAlgError:
+        return np.linalg.pinv(H, hermitian=True)
+
+
+def _solve(H: Array, b: Array) -> Array:
+    try:
+        return np.linalg.solve(H, b)
+    except np.linalg.LinAlgError:
+        return np.linalg.pinv(H, hermitian=True) @ b
+
+
+def _is_one(H: Array) -> bool:
+    """Whether one matrix serves all tasks."""
+    return len(H) == 1 or H.strides[0] == 0

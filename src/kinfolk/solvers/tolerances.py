@@ -1,0 +1,14 @@
+"""How small is nothing: every tolerance that more than one solver uses, with its reason.
+
+All are relative; what to, the place that uses one says. A tolerance of one solver alone stands at the head of its file.
+"""
+
+LAST_DIGIT = 1e-15  # one number changed by no more than its last digit: several times the spacing of doubles
+ROUNDING = 1e-13  # a sum of products of some hundred terms is exact to this: eigenvalues and values of an objective
+MARGIN = 1e-12  # beyond what rounding explains: singular directions, strict bounds, symmetry of a given matrix
+SAME_SQUARE = 1e-28  # squared difference of numbers that agree but for their last digits
+GRAPH_TIE = 1e-14  # a pair this little beyond the price of an edge would get an edge of weight zero
+
+GRAPH_GAP = 1e-12  # duality gap of the graph step, per task: Newton's last step is quadratic, so this costs nothing
+GRAPH_CHANGE = 1e-8  # change per iteration at which the first-order graph step stops, as in the paper
+WEIGHTS_RESIDUAL = 1e-10  # of the weight step: the alternation compares objectives to six digits, squares of residuals
