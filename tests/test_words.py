@@ -9,7 +9,6 @@ import kinfolk
 SOURCE = Path(kinfolk.__file__).parent
 # Names that two modules define, with the reason why; docs/glossary.md proposes names for those marked "two meanings".
 REASONS = {
-    "Fusion": "two meanings: the problem of CCMTL, the result of TAT's solver",
     "Moments": "two meanings: centred moments of rows, sums of a Gibbs sweep",
     "Place": "two meanings: where a value stands in a file, where a name stands in a picture",
     "Rows": "two meanings: checked rows of a table, sums over blocks",

@@ -14,7 +14,7 @@ from kinfolk.methods.method import Fit, MultiTaskRegressor
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.solvers.batched import lengths, mean_diagonal, plus, ridge_alone, solve
+from kinfolk.solvers.batched import lengths, mean_diagonal, plus, ridge_alone, solve_each
 from kinfolk.solvers.fusion import Fusion
 from kinfolk.solvers.graph.edges import EdgeList
 from kinfolk.solvers.half_quadratic import fuse, minimise
@@ -129,7 +129,7 @@ class CCMTL(MultiTaskRegressor):
 
     def _solve(self, problem: Fusion, start: Array) -> Solution:
         if not len(problem.edges):
-            W = solve(problem.H, problem.b)
+            W = solve_each(problem.H, problem.b)
             history = np.array([problem.objective(W)])
             return Solution(W, 0, 0.0, True, "direct", history=history, details={"eps": 0.0, "inner": 0})
         course = minimise(problem, start, tol=self.tol, max_iter=self.max_iter, callback=self.callback)

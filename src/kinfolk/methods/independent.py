@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kinfolk.methods.penalised import _Penalised, relative
+from kinfolk.methods.penalised import _Penalised
 from kinfolk.methods.smoother import HubInverse
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.solvers.batched import times
+from kinfolk.solvers.batched import relative, times
 from kinfolk.solvers.ridge import Model, Spectrum, own_intercepts
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from kinfolk.methods.penalised import _Penalised, check_at_least_zero, relative
+from kinfolk.methods.penalised import _Penalised, check_at_least_zero
 from kinfolk.methods.smoother import HubInverse
 from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.solvers.batched import plus, times
+from kinfolk.solvers.batched import plus, relative, times
 from kinfolk.solvers.ridge import Model, Spectrum, own_intercepts
 from kinfolk.solvers.tolerances import MARGIN
 

@@ -13,7 +13,7 @@ from kinfolk.methods.method import Fit, MultiTaskRegressor
 from kinfolk.methods.structures import TaskCovariance
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.solvers.batched import mean_diagonal, plus, ridge_alone, times
+from kinfolk.solvers.batched import mean_diagonal, plus, relative, ridge_alone, times
 from kinfolk.solvers.proximal import Composite, minimise
 from kinfolk.solvers.tolerances import MARGIN
 
@@ -193,7 +193,7 @@ def task_covariance(W: Array) -> Array:
 def weights_residual(problem: Composite, W: Array, Om: Array, coupling: float) -> float:
     """||Om f'(W) + coupling W|| / ||Om B||: the gradient in W for fixed Om, times Om, so that no inverse appears."""
     off = Om @ (problem.apply(W) - problem.B) + coupling * W
-    return float(np.linalg.norm(off)) / max(float(np.linalg.norm(Om @ problem.B)), TINY)
+    return relative(off, Om @ problem.B)
 
 
 def _start(problem: Composite, gram: GramStats) -> Array:

@@ -66,8 +66,3 @@ def check_at_least_zero(name: str, value: Any) -> None:
     """Penalties are finite and not negative."""
     if isinstance(value, bool) or not np.isfinite(value) or value < 0:
         raise ValueError(f"{name}={value} must be at least 0 and finite")
-
-
-def relative(gradient: Array, b: Array) -> float:
-    """||gradient|| / ||b||, the gradient of a quadratic relative to that at zero."""
-    return float(np.linalg.norm(gradient) / max(np.linalg.norm(b), np.finfo(float).tiny))

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.methods.penalised import _Penalised, relative
+from kinfolk.methods.penalised import _Penalised
 from kinfolk.methods.smoother import HubInverse, Smoother
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.solvers.batched import relative
 from kinfolk.solvers.equations import normal_equations
 from kinfolk.solvers.ridge import Model, Spectrum, own_intercepts
 

@@ -64,7 +64,7 @@ def plus(H: Array, ridge: ArrayLike) -> Array:
     return np.broadcast_to(H[0] + R, H.shape) if is_shared(H) else H + R
 
 
-def solve(H: Array, b: Array) -> Array:
+def solve_each(H: Array, b: Array) -> Array:
     """w_t with H_t w_t = b_t for every task; of symmetric H, so singular directions get 0."""
     return _solve(H[0], b.T).T if _is_one(H) else _solve(H, b[:, :, None])[:, :, 0]
 
@@ -75,7 +75,7 @@ def ridge_alone(G: Array, b: Array, penalty: ArrayLike) -> Array:
     >>> ridge_alone(np.ones((2, 1, 1)), np.array([[2.0], [4.0]]), 1.0).ravel()
     array([1., 2.])
     """
-    return solve(plus(G, penalty), b)
+    return solve_each(plus(G, penalty), b)
 
 
 def inverse(H: Array) -> Array:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kinfolk.progress import Callback, report
-from kinfolk.rows.gram import TINY, Array
-from kinfolk.solvers.batched import lengths, row_dots, times
+from kinfolk.rows.gram import Array
+from kinfolk.solvers.batched import lengths, relative, row_dots, times
 from kinfolk.solvers.fusion import Fusion, components, preconditioner
 from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.solution import Solution
@@ -103,8 +103,7 @@ def minimise(problem: Fusion, W: Array, *, tol: float, max_iter: int, callback: 
 
 
 def _weight_step(problem: Fusion, system: WeightSystem, at: _Line, reduction: float) -> tuple[Array, int]:
-    b_norm = float(np.linalg.norm(problem.b))
-    residual = float(np.linalg.norm(problem.b - at.HV - system.L @ at.V)) / max(b_norm, TINY)
+    residual = relative(problem.b - at.HV - system.L @ at.V, problem.b)
     solution = conjugate_gradients(
         system.apply,
         problem.b,

@@ -12,7 +12,7 @@ from scipy import linalg, sparse
 
 from kinfolk.progress import Callback, report
 from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.solvers.batched import inverse, mean_diagonal, plus, ridge_alone, times
+from kinfolk.solvers.batched import inverse, mean_diagonal, plus, relative, ridge_alone, times
 from kinfolk.solvers.graphical_lasso import gap_per_variable, graphical_lasso
 from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.proximal import Composite, minimise, soft_threshold
@@ -141,7 +141,7 @@ class StructuredProblem:
         step = gradient
         if self.lasso > 0:
             step = curvature * (W - soft_threshold(W - gradient / curvature, self.lasso / curvature))
-        return float(np.linalg.norm(step)) / max(float(np.linalg.norm(self.B)), TINY)
+        return relative(step, self.B)
 
     def weights_residual(self, W: Array, Om: Array) -> float:
         """How far W is from stationary for Om; without a lasso, the relative residual of the linear system."""

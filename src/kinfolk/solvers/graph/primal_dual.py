@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinfolk.rows.gram import TINY, Array
+from kinfolk.rows.gram import Array
+from kinfolk.solvers.batched import relative
 from kinfolk.solvers.graph.edges import EdgeList
 from kinfolk.solvers.solution import Solution
 
@@ -42,11 +43,7 @@ def primal_dual(
         q = p - step * (4 * beta * p + St(p_bar))  # 6
         q_bar = p_bar + step * S(p)
         a, v = a - y + q, v - y_bar + q_bar  # 7
-        change = max(_ratio(q - y, a), _ratio(q_bar - y_bar, v))  # 3
+        change = max(relative(q - y, a), relative(q_bar - y_bar, v))  # 3
         if change <= tol:
             break
     return Solution(p, n_iter, change, change <= tol, "primal-dual", -v)
-
-
-def _ratio(change: Array, x: Array) -> float:
-    return float(np.linalg.norm(change)) / max(float(np.linalg.norm(x)), TINY)

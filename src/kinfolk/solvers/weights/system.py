@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from kinfolk.rows.gram import TINY, Array, is_shared
-from kinfolk.solvers.batched import mean_diagonal, plus, times
+from kinfolk.rows.gram import Array, is_shared
+from kinfolk.solvers.batched import mean_diagonal, plus, relative, times
 from kinfolk.solvers.graph.edges import laplacian
 
 
@@ -49,7 +49,7 @@ class WeightSystem:
 
     def residual(self, V: Array) -> float:
         """||b - matrix V|| / ||b||."""
-        return float(np.linalg.norm(self.b - self.apply(V))) / max(float(np.linalg.norm(self.b)), TINY)
+        return relative(self.b - self.apply(V), self.b)
 
     def restricted(self, tasks: NDArray[np.intp]) -> WeightSystem:
         """The system of some tasks and the edges between them; the uniform pull is as strong as among all."""
