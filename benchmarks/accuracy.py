@@ -37,8 +37,7 @@ def parkinsons(inputs, by, ratio):
             units = rng.permutation(np.unique(unit[data.data.patient == patient]))
             train |= np.isin(unit, units[: round(ratio * len(units))])
         groups = data.groups[train] if by == "sittings" else None
-        inside, outside = data.data[train], data.data[~train]
-        return (inside, data.target[train], groups), (outside, data.target[~train]), data.task
+        return (data.data[train], data.target[train], groups), (data.data[~train], data.target[~train]), data.task
 
     return split
 
@@ -86,7 +85,9 @@ def errors(model, X, y, task):
 
 
 def run(split, seeds):
-    found, helped, seconds = {}, 0, 0.0
+    found = {}
+    helped = 0
+    seconds = 0.0
     for seed in range(seeds):
         (X, y, groups), (X_test, y_test), task = split(seed)
         models, spent = fitted(X, y, groups, task, seed)

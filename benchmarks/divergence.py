@@ -1,4 +1,4 @@
-"""Bias and spread of the nearest-neighbour divergences, on Gaussians whose divergence is known."""
+"""Bias and standard deviation of the nearest-neighbour divergences, on Gaussians whose divergence is known."""
 
 import argparse
 
@@ -18,7 +18,8 @@ def between_gaussians(rng, d, n, truth, draws):
 def between_regressions(rng, d, n, draws):
     """Three tasks with unit slopes and unit noise; the third with the opposite slopes: divergences 0 and 2."""
     task = np.repeat([0, 1, 2], n)
-    kin, apart = [], []
+    kin = []
+    apart = []
     for _ in range(draws):
         X = rng.normal(size=(3 * n, d))
         y = np.where(task == 2, -1, 1) * X.sum(axis=1) / np.sqrt(d) + rng.normal(size=3 * n)

@@ -33,7 +33,8 @@ def distance(A, exact):
 
 def time_to_accuracy(solve, exact, budget):
     """Seconds of the shortest run that is accurate enough, doubling the iterations; None if the budget runs out."""
-    iterations, error = 50, np.inf
+    iterations = 50
+    error = np.inf
     while True:
         started = time.perf_counter()
         A = solve(iterations)

@@ -36,8 +36,7 @@ def main():
         model = method(task=task, features=StandardScaler(), **given.get(method.__name__, {}))
         started = time.perf_counter()
         model.fit(X, y)
-        told = f"{time.perf_counter() - started:8.2f} s"
-        print(f"{method.__name__:14s} {told}", flush=True)
+        print(f"{method.__name__:14s} {time.perf_counter() - started:8.2f} s", flush=True)
 
 
 if __name__ == "__main__":

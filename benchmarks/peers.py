@@ -20,7 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-ROWS, FEATURES = 20, 10
+ROWS = 20
+FEATURES = 10
 
 
 def write(path, T, seed=0):
@@ -165,8 +166,11 @@ def measured(name, path, options):
         return None, f"stopped after {options.limit:g} s"
     if done.returncode:
         error = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        missing, memory = "ModuleNotFoundError" in error, "Memory" in error or "bad_alloc" in done.stderr
-        return None, "not installed" if missing else f"needs more than {options.memory:g} GB" if memory else error[:70]
+        if "ModuleNotFoundError" in error:
+            return None, "not installed"
+        if "Memory" in error or "bad_alloc" in done.stderr:
+            return None, f"needs more than {options.memory:g} GB"
+        return None, error[:70]
     return json.loads(done.stdout.splitlines()[-1]), None
 
 

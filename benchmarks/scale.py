@@ -25,7 +25,9 @@ from kinfolk.files import replacing
 from kinfolk.graph import EdgeList, candidates, learn_graph, squared_distances, theta_for_neighbors
 from kinfolk.solvers.graph.primal_dual import primal_dual
 
-D, ROWS, ROUNDS = 20, 10, 3
+D = 20
+ROWS = 10
+ROUNDS = 3
 MANY_ROWS = 100  # per task, for the largest number of tasks once more
 WANTED = 1e-4  # distance of the primal-dual's adjacency to the exact one, relative
 PHASES = ("search", "certificate", "graph", "weights", "other")

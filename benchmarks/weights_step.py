@@ -17,7 +17,8 @@ from kinfolk.graph import Candidates, graph_of_weights, theta_of_weights
 from kinfolk.solvers.weights.cg import solve_cg
 from kinfolk.weights import weight_system
 
-D, ROWS = 20, 10
+D = 20
+ROWS = 10
 CHOICES = (
     ("blocks", "auto"),
     ("laplacian", "cmg"),

@@ -18,7 +18,7 @@ from kinfolk.baselines import METHODS
 from kinfolk.plots import plot_structure
 
 # %%
-# Fourteen tasks in two groups (a, b) and two loners (z), six features, and fifteen rows that all tasks have in
+# Fourteen tasks in two groups (a, b) and two outliers (z), six features, and fifteen rows that all tasks have in
 # common. So Y has one column per task, and no task column is needed.
 
 rng = np.random.default_rng(1)
@@ -31,7 +31,8 @@ def draw(rows):
     return X, pd.DataFrame(X @ slopes.T + rng.normal(size=(rows, 14)), columns=names)
 
 
-(X, Y), (X_test, Y_test) = draw(15), draw(1000)
+X, Y = draw(15)
+X_test, Y_test = draw(1000)
 
 # %%
 # Grids are small here, to keep this page quick; without one, ``tune`` takes the method's ``default_grid``. GFL
@@ -48,7 +49,8 @@ given = {
     "BMSL": {"n_samples": 400, "n_burn": 200, "n_chains": 2, "random_state": 0},
 }
 
-results, models = [], {}
+results = []
+models = {}
 for name, method in {"GAMTL": GAMTL, **METHODS}.items():
     started = time.process_time()
     model = method(**given.get(name, {}))
@@ -61,9 +63,9 @@ for name, method in {"GAMTL": GAMTL, **METHODS}.items():
 print(pd.DataFrame(results).sort_values("test RMSE").round(2).to_string(index=False))
 
 # %%
-# One draw of one kind of data: no ranking of methods follows from it. Nearly all see the groups; the loners are mostly
-# put with one of them. Try your own table with ``kinfolk compare``,
-# which runs every method on the same outer folds, with these and the honest alternatives beside.
+# One draw of one kind of data: no ranking of methods follows from it. Nearly all see the groups; most put the outliers
+# into one of them. Try your own table with ``kinfolk compare``, which runs every method on the same outer folds, with
+# the alternatives that share nothing beside.
 
 drawn = {name: model for name, model in models.items() if model.structure_ is not None}
 fig, axes = plt.subplots(2, 4, figsize=(13, 6.5), layout="constrained")

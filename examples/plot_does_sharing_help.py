@@ -15,12 +15,14 @@ import pandas as pd
 from kinfolk import GAMTLCV
 from kinfolk.baselines import Independent, RandomSlopes
 
-T, d = 16, 8
+T = 16
+d = 8
 
 
 def draw(slopes, rows, rng):
     """A long table: `rows` rows for every task."""
-    task, X = np.repeat(np.arange(T), rows), rng.normal(size=(T * rows, d))
+    task = np.repeat(np.arange(T), rows)
+    X = rng.normal(size=(T * rows, d))
     y = (X * slopes[task]).sum(axis=1) + rng.normal(size=T * rows)
     return pd.DataFrame(X).add_prefix("x").assign(task=task), y
 
@@ -43,7 +45,8 @@ for world in (groups, cloud):
     for seed in range(5):
         rng = np.random.default_rng(seed)
         slopes = world(rng)
-        (X, y), (X_test, y_test) = draw(slopes, 12, rng), draw(slopes, 200, rng)
+        X, y = draw(slopes, 12, rng)
+        X_test, y_test = draw(slopes, 200, rng)
         model = GAMTLCV(task="task", anchors=(0.0,), metrics=("identity",)).fit(X, y)
         rivals = {"ridge per task": Independent(task="task", penalty="cv"), "random slopes": RandomSlopes(task="task")}
         fitted = {"GAMTLCV": model, **{name: rival.fit(X, y) for name, rival in rivals.items()}}

@@ -3,7 +3,7 @@ A table, a group column, a graph
 ================================
 
 Twenty tasks with twenty rows and thirty features each: too few rows for any task on its own. Twelve tasks were made
-alike, six others were made alike, and two are like nobody. The method is told none of this.
+alike, six others were made alike, and two are like nobody. The method knows nothing of this.
 """
 
 import matplotlib.pyplot as plt
@@ -45,7 +45,7 @@ plt.show()
 # Did it help?
 # ------------
 # Test errors by task. Noise alone has a standard deviation of 1, so 1 is the best that anybody can do. The groups
-# gain a lot. The loners do not: task 19 is pulled towards tasks it has nothing to do with, and is worse off than
+# gain a lot. The outliers do not: task 19 is pulled towards tasks it has nothing to do with, and is worse off than
 # alone. The graph names it as an outlier, and :class:`~kinfolk.GAMTLCV` weighs such losses when it decides how much
 # to share.
 

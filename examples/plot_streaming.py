@@ -18,7 +18,10 @@ from kinfolk import GAMTL
 # then on.
 
 rng = np.random.default_rng(5)
-T, d, days, moved_on = 12, 5, 40, 20
+T = 12
+d = 5
+days = 40
+moved_on = 20
 groups = np.repeat([0, 1], [6, 6])
 after = np.where(np.arange(T) >= 8, 0, groups)
 centres = rng.normal(size=(2, d)) * 1.5
@@ -26,7 +29,8 @@ own = 0.1 * rng.normal(size=(T, d))
 
 
 def a_day(day):
-    code, X = np.repeat(np.arange(T), 5), rng.normal(size=(5 * T, d))
+    code = np.repeat(np.arange(T), 5)
+    X = rng.normal(size=(5 * T, d))
     slopes = centres[groups if day < moved_on else after] + own
     y = (X * slopes[code]).sum(axis=1) + rng.normal(size=len(code))
     return pd.DataFrame(X).add_prefix("x").assign(sensor=code + 1), y
@@ -51,7 +55,8 @@ for day in range(1, days):
         pictures[day] = {forget: model.graph_ for forget, model in models.items()}
 
 for forget, daily in errors.items():
-    calm, settled = np.mean(daily[10 : moved_on - 1]), np.mean(daily[moved_on + 10 :])
+    calm = np.mean(daily[10 : moved_on - 1])
+    settled = np.mean(daily[moved_on + 10 :])
     print(f"forget={forget}: RMSE {calm:.2f} before the move, {settled:.2f} from the tenth day after it (noise 1.0)")
 
 fig, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")

@@ -34,7 +34,7 @@ def run_demo(out: Path, *, seed: int = 0) -> Iterator[str]:
     yield "Test error (RMSE, mean over the tasks of a group; noise alone is 1.0)"
     yield from _error_table(data, model, alone)
     yield ""
-    yield "What the graph says, without having been told"
+    yield "What the graph found, without knowing the groups"
     yield from _graph_lines(model.graph_)
     draw(model.graph_, out / "graph.png")
     yield ""

@@ -13,15 +13,15 @@ def test_score_is_the_plain_formula():
     y, prediction, codes = rng.normal(size=60), rng.normal(size=60), rng.integers(0, 4, size=60)
     found = score(y, prediction, codes, 4)
     errors = [[(p - v) ** 2 for v, p, c in zip(y, prediction, codes, strict=True) if c == t] for t in range(4)]
-    assert found.pooled == pytest.approx(math.sqrt(sum(map(sum, errors)) / 60))
-    assert found.tasks == pytest.approx(sum(math.sqrt(sum(e) / len(e)) for e in errors) / 4)
-    assert found.rows.tolist() == [len(e) for e in errors]
+    assert found["pooled"] == pytest.approx(math.sqrt(sum(map(sum, errors)) / 60))
+    assert found["tasks"] == pytest.approx(sum(math.sqrt(sum(e) / len(e)) for e in errors) / 4)
+    assert found["test_rows"].tolist() == [len(e) for e in errors]
 
 
 def test_a_task_without_test_rows_counts_nowhere():
     found = score(np.zeros(2), np.array([1.0, 1.0]), np.array([0, 2]), 3)
-    assert found.tasks == 1.0
-    assert np.isnan(found.by_task[1])
+    assert found["tasks"] == 1.0
+    assert np.isnan(found["by_task"][1])
 
 
 @pytest.mark.parametrize("prediction", [np.array([np.nan, 1.0]), np.zeros((2, 1))])

@@ -147,7 +147,7 @@ def _add_compare(command: argparse.ArgumentParser) -> None:
         "--time-limit",
         type=float,
         metavar="SECONDS",
-        help="for each method; one that takes longer is left out, which is said (120, and 900 for gamtlcv)",
+        help="for each method; one that takes longer is left out, with a notice (120, and 900 for gamtlcv)",
     )
     _add_folds(comparison, "outer folds, and folds inside each for tuning (%(default)s)")
 

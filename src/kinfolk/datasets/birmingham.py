@@ -78,14 +78,6 @@ def load_birmingham(
         (oldest first: `lag_4` .. `lag_1`), `DESCR`; `time`, `test_time` of the targets and `groups`, `test_groups`, the
         days since October 4; `series`, car park -> (times, rates), and `locations`, car park -> (longitude, latitude),
         empty without the file of locations
-
-    Examples
-    --------
-    Not run as a test, since it needs the data::
-
-        b = load_birmingham()
-        b.data.shape, b.test_data.shape  # ((2930, 5), (32583, 5))
-        b.feature_names  # ['lag_4', 'lag_3', 'lag_2', 'lag_1']
     """
     if lots not in _DROPPED:
         raise ValueError(f"lots must be 28, 29 or 30, got {lots!r}.")

@@ -56,14 +56,6 @@ def load_parkinsons(
     Bunch
         `data` (5875 rows and a column `patient`, in the order of the file), `target`, `task`, `tasks`, `feature_names`,
         `DESCR`; `groups`, the sitting of every row (0..989), and `time`, its `test_time`
-
-    Examples
-    --------
-    Not run as a test, since it needs the data::
-
-        b = load_parkinsons(inputs="voice+time", demographics=True)
-        b.data.shape  # (5875, 20)
-        b.feature_names[:4]  # ['age', 'sex', 'test_time', 'Jitter(%)']
     """
     if inputs not in _INPUTS:
         raise ValueError(f'inputs must be "voice" or "voice+time", got {inputs!r}.')

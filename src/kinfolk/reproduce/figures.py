@@ -15,6 +15,7 @@ from kinfolk.diagnostics import conditional_kl, dtw_distances, embed
 from kinfolk.files import replacing
 from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.plots import plot_graph, plot_structure
+from kinfolk.plots.canvas import bare
 from kinfolk.reproduce.cells import structure_from_dict
 from kinfolk.reproduce.settings import Setting
 from kinfolk.reproduce.splits import split
@@ -103,8 +104,7 @@ def trace_figure(setting: Setting, results: Mapping[str, Any], path: Path) -> tu
         ax.plot(cell["trace"]["prediction"], color="#0072B2", linewidth=1.2, label="predicted")
         ax.set_title(f"{name} ({cell['pooled']:.4f})", fontsize=10, loc="left")
         ax.tick_params(labelsize=8)
-        for side in ("top", "right"):
-            ax.spines[side].set_visible(False)
+        bare(ax, "top", "right")
     axes[0].legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False)
     _save(figure, path)
     steps = len(results[drawn[0]][0]["trace"]["target"])

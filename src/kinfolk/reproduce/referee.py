@@ -11,24 +11,17 @@ from numpy.typing import NDArray
 from kinfolk.rows.gram import Array
 
 
-class Score(NamedTuple):
-    """Test error of one method in one run: RMSE pooled over rows, mean over tasks, and of every task with its rows."""
+def score(y: Array, prediction: Array, codes: NDArray[np.intp], n_tasks: int) -> dict[str, Any]:
+    """RMSE of one method in one run: pooled over rows, mean over tasks, by task, and the rows of every task.
 
-    pooled: float
-    tasks: float
-    by_task: Array
-    rows: NDArray[np.intp]
-
-
-def score(y: Array, prediction: Array, codes: NDArray[np.intp], n_tasks: int) -> Score:
-    """Errors of a prediction; NaN for tasks without test rows, which no mean counts.
+    Tasks without test rows have NaN and count in no mean.
 
     Examples
     --------
     Task 0 is off by 3 and 4 (root mean square 3.54), task 1 by 1.
 
     >>> found = score(np.zeros(3), np.array([3.0, 4.0, 1.0]), np.array([0, 0, 1]), 2)
-    >>> round(found.pooled, 3), round(found.tasks, 3)
+    >>> round(found["pooled"], 3), round(found["tasks"], 3)
     (2.944, 2.268)
     """
     if prediction.shape != y.shape or not np.isfinite(prediction).all():
@@ -37,7 +30,8 @@ def score(y: Array, prediction: Array, codes: NDArray[np.intp], n_tasks: int) ->
     rows = np.bincount(codes, minlength=n_tasks)
     with np.errstate(invalid="ignore"):
         by_task = np.sqrt(np.bincount(codes, squared, minlength=n_tasks) / rows)
-    return Score(float(np.sqrt(squared.mean())), float(by_task[rows > 0].mean()), by_task, rows)
+    pooled = float(np.sqrt(squared.mean()))
+    return {"pooled": pooled, "tasks": float(by_task[rows > 0].mean()), "by_task": by_task, "test_rows": rows}
 
 
 def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
