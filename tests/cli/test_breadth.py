@@ -302,3 +302,15 @@ def test_reproduce_hands_over_what_was_asked_for(folder, capsys, monkeypatch):
     assert code == 0 and out == f"results: {folder / 'page.html'}\n"
     ((which, where), more) = asked[0]
     assert (which, str(where), more["quick"], more["n_jobs"]) == ("synthetic", "there", True, 1)
+
+
+def test_labels_that_look_like_formulas_are_neutralised_when_asked_for(folder, capsys):
+    table = [["=1+1" if row[0] == "001" else row[0], *row[1:]] for row in shops()]
+    write(folder / "data.csv", table)
+    fit(capsys, "--method", "gamtl", "--cv", "0")
+    for command in (["predict", "model.kin", "data.csv", "--keep", "size"], ["graph", "model.kin"]):
+        _, plain, _ = run(capsys, *command)
+        _, safe, _ = run(capsys, *command, "--safe-csv")
+        assert "=1+1" in plain and "'=1+1" not in plain
+        assert safe == plain.replace("=1+1", "'=1+1")
+    assert ",-" in run(capsys, "predict", "model.kin", "data.csv", "--keep", "size", "--safe-csv")[1]

@@ -1,9 +1,13 @@
 """The bar and the words."""
 
 import io
+import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from kinfolk.cli import main
 from kinfolk.cli.console import Bar, Console, duration
 from kinfolk.progress import Progress
 
@@ -62,3 +66,21 @@ def test_a_notice_is_said_once_and_in_one_line(capsys):
 @pytest.mark.parametrize(("seconds", "words"), [(0.2, "0 s"), (59.4, "59 s"), (61, "1 min 1 s"), (3700, "1 h 1 min")])
 def test_durations(seconds, words):
     assert duration(seconds) == words
+
+
+def test_json_has_null_for_what_is_not_a_number(capsys):
+    Console(as_json=True).result(
+        {"gain_se": np.inf, "rmse": np.array([1.0, np.nan]), "path": Path("x"), "n": np.int64(3)}
+    )
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert found == {"gain_se": None, "rmse": [1.0, None], "path": "x", "n": 3, "notes": []}
+
+
+def test_no_message_moves_the_cursor(capsys):
+    console = Console()
+    console.note("task \x1b[2J\x9b1m\u202e is odd")
+    console.say("task \x1b]0;title\x07 \ud800 zoë 日本")
+    assert main(["fit", "\x1b[31mabsent.csv", "--task", "a", "--target", "b"]) == 1
+    said = capsys.readouterr()
+    shown = (said.out + said.err).replace("\n", "")
+    assert shown.isprintable() and "zoë 日本" in shown and "\\x1b[31mabsent.csv" in shown

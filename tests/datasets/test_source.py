@@ -130,6 +130,21 @@ def test_connection_that_breaks_off_is_reported(server, empty_machine):
     assert files(empty_machine) == []
 
 
+def test_an_endless_download_is_given_up(server, empty_machine, monkeypatch):
+    monkeypatch.setattr(source, "MOST_BYTES", len(server.body) - 1)
+    with pytest.raises(FileNotFoundError, match="more than .* bytes, far more than the file has"):
+        fetch("parkinsons")
+    assert not files(empty_machine)
+
+
+def test_an_archive_that_swells_is_refused(server, empty_machine, monkeypatch):
+    server.body = zipped(b"0" * 1_000_000)
+    monkeypatch.setattr(source, "MOST_BYTES", 999_999)
+    with pytest.raises(ValueError, match="is larger than 999,999 bytes"):
+        fetch("parkinsons")
+    assert not files(empty_machine)
+
+
 def test_server_error_is_reported(server):
     server.status = 503
     with pytest.raises(FileNotFoundError, match=r"cannot be downloaded .*503"):

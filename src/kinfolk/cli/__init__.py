@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NoReturn
 
-from kinfolk.cli.console import Console
+from kinfolk.cli.console import Console, printable
 from kinfolk.cli.parser import build_parser
 
 OK = 0
@@ -74,7 +74,7 @@ def _print_error(error: Exception, options: argparse.Namespace, console: Console
         message = f"internal error ({type(error).__name__}: {message}). Run again with --debug and report what it shows"
     if options.json:
         print(json.dumps({"error": message}))
-    print(f"kinfolk: {message}", file=sys.stderr)
+    print(printable(f"kinfolk: {message}"), file=sys.stderr)
 
 
 def _as_notes(console: Console) -> None:

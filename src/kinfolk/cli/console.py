@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from typing import Any
@@ -37,7 +38,7 @@ class Console:
         self.notes.append(message)
         if not self.quiet:
             self.clear()
-            print(f"note: {message}", file=sys.stderr, flush=True)
+            print(printable(f"note: {message}"), file=sys.stderr, flush=True)
 
     def leave_stdout(self) -> None:
         """Stdout is for a file: the account of the result goes to stderr."""
@@ -49,13 +50,13 @@ class Console:
         """Print a line of the result as text."""
         if not self.quiet and not self.as_json:
             self.clear()
-            print(line, file=sys.stderr if self.to_stderr else sys.stdout, flush=True)
+            print(printable(line), file=sys.stderr if self.to_stderr else sys.stdout, flush=True)
 
     def result(self, record: dict[str, Any]) -> None:
         """Print the result as JSON, if that is wanted."""
         if self.as_json:
             self.clear()
-            print(json.dumps({**record, "notes": self.notes}, indent=2, default=plain), flush=True)
+            print(json.dumps(plain({**record, "notes": self.notes}), indent=2, allow_nan=False), flush=True)
 
     @property
     def callback(self) -> Callback | None:
@@ -134,5 +135,32 @@ def duration(seconds: float) -> str:
 
 
 def plain(value: Any) -> Any:
-    """NumPy numbers and arrays, and paths, in types that JSON has."""
-    return value.tolist() if hasattr(value, "tolist") else str(value)
+    """A value as JSON has it: arrays become lists, NaN and infinity null, what JSON does not know its text.
+
+    Examples
+    --------
+    >>> plain({"gain": float("inf"), "rmse": [1.5, float("nan")]})
+    {'gain': None, 'rmse': [1.5, None]}
+    """
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if isinstance(value, str | int | None) else str(value)
+
+
+def printable(text: str) -> str:
+    r"""A text that moves no cursor and colours nothing: control characters are written as escapes.
+
+    Examples
+    --------
+    >>> print(printable("shop \x1b[31m7 \u202e!"))
+    shop \x1b[31m7 \u202e!
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

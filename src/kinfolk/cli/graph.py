@@ -21,10 +21,10 @@ def run(options: argparse.Namespace, console: Console) -> None:
     check_outputs({"--out": (options.out, "graph")}, options, console, inputs=(options.model,))
     graph = graph_of(load_model(options.model), console)
     if options.out:
-        write_graph(graph, options.out, options.format)
+        write_graph(graph, options.out, options.format, safe=options.safe_csv)
         console.say(f"{len(graph.labels):,} tasks and {graph.adjacency.nnz // 2:,} edges in {options.out}")
     elif not options.json:
-        sys.stdout.write(graph_text(graph, options.format))
+        sys.stdout.write(graph_text(graph, options.format, safe=options.safe_csv))
     console.result({"out": options.out} if options.out else json.loads(graph_text(graph, "json")))
 
 

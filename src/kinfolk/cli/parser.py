@@ -110,6 +110,7 @@ def _add_predict(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", type=Path, help="a model written by kinfolk fit")
     command.add_argument("data", type=Path, help="table with the columns of fit; others are ignored")
     _add_out(command, "predictions as CSV (default: stdout)")
+    _add_safe_csv(command)
     command.add_argument("--std", action="store_true", help="add a column std: standard deviation of a new observation")
     command.add_argument(
         "--keep", nargs="*", metavar="COLUMN", help="columns of the table to write beside; without names: all of them"
@@ -137,6 +138,7 @@ def _add_graph(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", type=Path, help="a model written by kinfolk fit")
     command.add_argument("--format", choices=("csv", "graphml", "json"), default="csv", help="(%(default)s)")
     _add_out(command, "(default: stdout)")
+    _add_safe_csv(command)
 
 
 def _add_compare(command: argparse.ArgumentParser) -> None:
@@ -191,6 +193,11 @@ def _add_training_table(command: argparse.ArgumentParser) -> None:
 def _add_out(group: Any, text: str, default: Path | None = None, metavar: str = "FILE") -> None:
     group.add_argument("--out", type=output_path, default=default, metavar=metavar, help=text)
     group.add_argument("--force", action="store_true", help="replace an existing file, whatever it is")
+
+
+def _add_safe_csv(command: argparse.ArgumentParser) -> None:
+    text = "an apostrophe before texts that a spreadsheet program would take for a formula"
+    command.add_argument("--safe-csv", action="store_true", help=text)
 
 
 def _add_stream(command: argparse.ArgumentParser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import sys
 from typing import IO, Any
 
@@ -14,6 +13,7 @@ from kinfolk.cli.encoding import NewRows, rows_for
 from kinfolk.cli.outputs import check_outputs
 from kinfolk.cli.streamed import predict_streamed, wants_stream
 from kinfolk.cli.tables import load_model
+from kinfolk.export.graphs import write_csv
 from kinfolk.files import STDOUT, replacing
 from kinfolk.readers import checked_path
 
@@ -35,10 +35,10 @@ def run(options: argparse.Namespace, console: Console) -> None:
     columns = predicted(model, rows, options)
     if options.out:
         with replacing(options.out) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-            write_csv(columns, file)
+            write_columns(columns, file, safe=options.safe_csv)
         console.say(f"{len(rows.X):,} predictions in {options.out}")
     elif not options.json:
-        write_csv(columns, sys.stdout)
+        write_columns(columns, sys.stdout, safe=options.safe_csv)
     record: dict[str, Any] = {"rows": len(rows.X), "out": str(options.out) if options.out else None}
     if not options.out:
         record["predictions"] = {name: list(values) for name, values in columns.items()}
@@ -69,11 +69,9 @@ def kept_columns(model: Any, rows: NewRows, asked: list[str] | None) -> list[str
     return asked or []
 
 
-def write_csv(columns: dict[str, Any], file: IO[str]) -> None:
+def write_columns(columns: dict[str, Any], file: IO[str], *, safe: bool) -> None:
     """A table as CSV; numbers so that reading them gives the same number, missing ones as nothing."""
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(_cells(column) for column in columns.values()), strict=True))
+    write_csv(file, columns, zip(*(_cells(column) for column in columns.values()), strict=True), safe=safe)
 
 
 def _cells(column: Any) -> list[Any]:

@@ -55,6 +55,8 @@ def predict_streamed(model: Any, path: Path, options: argparse.Namespace, consol
 
     if not options.out:
         raise ValueError(f"{path.name} is read in blocks ({in_words(path.stat().st_size)}): name a file with --out")
+    if options.safe_csv:
+        raise ValueError("--safe-csv needs the rows in memory: predict a part of them, or leave the option out")
     if options.keep == [] or options.drop_missing:
         raise ValueError("--drop-missing and --keep without names need the rows in memory: name the columns to keep")
     predict_file(

@@ -16,7 +16,7 @@ import hashlib
 import os
 import zlib
 from dataclasses import dataclass
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from urllib.request import urlopen
@@ -25,6 +25,7 @@ from zipfile import BadZipFile, ZipFile
 from kinfolk.files import replacing
 
 TIMEOUT = 60.0  # seconds without an answer before a download is given up
+MOST_BYTES = 2**26  # of a download and of the file in it; the published ones are below 2 MB
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,12 @@ def _download(source: PublishedFile) -> bytes:
         raise FileNotFoundError(f"{source.file} is not offered for download. {_by_hand(source)}.")
     try:
         with urlopen(source.url, timeout=TIMEOUT) as answer:
-            return bytes(answer.read())
+            content: bytes = answer.read(MOST_BYTES + 1)
+            if len(content) > MOST_BYTES:
+                raise OSError(f"more than {MOST_BYTES:,} bytes, far more than the file has")
+            if answer.length:  # with a limit, read does not say that the connection broke off
+                raise IncompleteRead(content, answer.length)
+            return content
     except (OSError, HTTPException) as error:
         raise FileNotFoundError(
             f"{source.file} is not on this machine and {source.url} cannot be downloaded ({error!r}). "
@@ -129,6 +135,8 @@ def _unpack(archive: bytes, source: PublishedFile) -> bytes:
     try:
         with ZipFile(BytesIO(archive)) as files:
             members = {PurePosixPath(path).name: path for path in files.namelist()}
+            if files.getinfo(members[source.file]).file_size > MOST_BYTES:
+                raise BadZipFile(f"{source.file} is larger than {MOST_BYTES:,} bytes")
             return files.read(members[source.file])
     except (BadZipFile, KeyError, EOFError, zlib.error) as error:
         raise ValueError(

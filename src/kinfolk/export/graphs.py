@@ -8,8 +8,9 @@ import json
 import os
 import re
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -21,7 +22,7 @@ FORMATS = ("csv", "graphml", "json")
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def write_graph(graph: Any, path: str | os.PathLike[str], format: str | None = None) -> Path:
+def write_graph(graph: Any, path: str | os.PathLike[str], format: str | None = None, *, safe: bool = False) -> Path:
     """Write a task graph: every task with its group, every edge with its weight.
 
     Parameters
@@ -30,6 +31,7 @@ def write_graph(graph: Any, path: str | os.PathLike[str], format: str | None = N
     path : the file; missing folders are made
     format : "csv" (edges: task, neighbor, weight), "graphml" (Gephi, Cytoscape, yEd, networkx) or "json" (nodes and
         links, as d3 and networkx read them); by default what the name of the file ends in
+    safe : for CSV: see `write_csv`
 
     Examples
     --------
@@ -45,24 +47,24 @@ def write_graph(graph: Any, path: str | os.PathLike[str], format: str | None = N
         raise ValueError(
             f"format {chosen!r} of {path}: choose one of {', '.join(map(repr, FORMATS))}, or end the name in it"
         )
-    text = graph_text(graph, chosen)
+    text = graph_text(graph, chosen, safe=safe)
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="")
     return path
 
 
-def graph_text(graph: Any, format: str) -> str:
+def graph_text(graph: Any, format: str, *, safe: bool = False) -> str:
     """What `write_graph` writes."""
     graph = _as_graph(graph)
     if format == "csv":
-        return _csv(("task", "neighbor", "weight"), graph.edges())
+        return _csv(("task", "neighbor", "weight"), graph.edges(), safe)
     return _graphml(graph) if format == "graphml" else _json(graph)
 
 
-def write_coefficients(model: Any, path: str | os.PathLike[str]) -> Path:
+def write_coefficients(model: Any, path: str | os.PathLike[str], *, safe: bool = False) -> Path:
     """Write intercept and coefficients as CSV, a row per task, a column per feature, to the last digit.
 
-    The column `rows` says how many rows, or what sum of weights, a task was fitted on.
+    The column `rows` says how many rows, or what sum of weights, a task was fitted on. For `safe` see `write_csv`.
     """
     names = model.gram_.feature_names or [f"x{j}" for j in range(model.coef_.shape[1])]
     rows = (
@@ -75,7 +77,7 @@ def write_coefficients(model: Any, path: str | os.PathLike[str]) -> Path:
     )
     path = Path(path)
     with replacing(path) as partial:
-        partial.write_text(_csv(("task", "rows", "intercept", *names), rows), encoding="utf-8", newline="")
+        partial.write_text(_csv(("task", "rows", "intercept", *names), rows, safe), encoding="utf-8", newline="")
     return path
 
 
@@ -89,11 +91,32 @@ def _as_graph(given: Any) -> TaskGraph:
     return structure.graph()
 
 
-def _csv(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+def write_csv(file: IO[str], head: Iterable[str], rows: Iterable[Iterable[Any]], *, safe: bool = False) -> None:
+    """Write a table as CSV.
+
+    A spreadsheet program takes a text that begins with = + - @, a tab or a line break for a formula. With `safe` such a
+    text gets an apostrophe in front, so that it is shown as it is; other programs then read the apostrophe too.
+
+    Examples
+    --------
+    >>> import sys
+    >>> write_csv(sys.stdout, ["task", "weight"], [["=1+1", -2.0]], safe=True)
+    task,weight
+    '=1+1,-2.0
+    """
+    writer = csv.writer(file, lineterminator="\n")
+    for row in chain([head], rows):
+        writer.writerow([_not_a_formula(cell) for cell in row] if safe else row)
+
+
+def _not_a_formula(cell: Any) -> Any:
+    is_formula = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+    return f"'{cell}" if is_formula else cell
+
+
+def _csv(head: Iterable[str], rows: Iterable[Iterable[Any]], safe: bool) -> str:
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows(rows)
+    write_csv(text, head, rows, safe=safe)
     return text.getvalue()
 
 
