@@ -25,7 +25,6 @@ CHOICES = (
     ("sum", "cmg"),
     ("laplacian", "splu"),
     ("sum", "splu"),
-    ("sum", "pyamg"),
     ("auto", "auto"),
 )
 
@@ -100,9 +99,7 @@ def main():
     parser.add_argument("--gammas", type=float, nargs="+", default=[1e-3, 1e-1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e6])
     parser.add_argument("--limit", type=int, default=300, help="iterations at which a choice has lost")
     parser.add_argument("--fill", type=int, default=5000, help="tasks above which learned graphs are not factorised")
-    parser.add_argument(
-        "--without", nargs="+", choices=("splu", "cmg", "pyamg"), default=[], help="solvers to leave out"
-    )
+    parser.add_argument("--without", nargs="+", choices=("splu", "cmg"), default=[], help="solvers to leave out")
     options = parser.parse_args()
     for T in options.sizes:
         for name in options.graphs:

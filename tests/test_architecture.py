@@ -44,7 +44,7 @@ def test_nobody_outside_the_methods_asks_for_the_class_of_a_structure(path):
     assert not STRUCTURES & set(asked_classes(path))
 
 
-OPTIONAL = {"pandas", "polars", "pyarrow", "matplotlib", "networkx", "dask", "pyamg", "lightgbm", "statsmodels"}
+OPTIONAL = {"pandas", "polars", "pyarrow", "matplotlib", "networkx", "dask", "lightgbm", "statsmodels"}
 
 
 def run(code):

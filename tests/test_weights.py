@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from kinfolk import GAMTL
 from kinfolk.methods.gamtl.objective import task_loss, weights_residual
 from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.weights.cg import PRECONDITIONERS, solve_cg
@@ -135,3 +136,12 @@ def test_unknown_methods_and_unshared_designs_are_refused():
 def test_conjugate_gradients_end_where_the_preconditioner_sees_nothing():
     found = conjugate_gradients(lambda v: v, np.ones(3), np.zeros_like, tol=1e-9, max_iter=9)
     assert (found.n_iter, found.residual, found.converged) == (0, 1.0, False)
+
+
+def test_multigrid_can_be_asked_for_by_its_name():
+    stats, A = gram(3, T=60), random_graph(60, density=0.05)
+    found = solve_weights(stats, A, 20.0, ridge=0.3, method="cmg")
+    assert found.method == "cg (sum, cmg)" and found.converged
+    np.testing.assert_allclose(found.value, solve_weights(stats, A, 20.0, ridge=0.3, method="direct").value, atol=1e-7)
+    by_multigrid = GAMTL(weights_solver="cmg").fit_gram(stats)
+    np.testing.assert_allclose(by_multigrid.coef_, GAMTL().fit_gram(stats).coef_, atol=1e-5)

@@ -1,5 +1,3 @@
-import sys
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -8,7 +6,6 @@ from scipy.sparse.csgraph import connected_components
 from kinfolk.graph import laplacian
 from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.weights import cmg, weight_system
-from kinfolk.solvers.weights.amg import algebraic_multigrid
 from kinfolk.solvers.weights.cg import solve_cg
 from kinfolk.solvers.weights.cmg import combinatorial_multigrid
 from kinfolk.solvers.weights.direct import dense_matrix
@@ -135,22 +132,7 @@ def test_a_wrong_input_is_refused(text):
         combinatorial_multigrid(*NOT_A_MATRIX[text])
 
 
-def test_the_levels_of_pyamg_serve_the_same_cycle():
-    pytest.importorskip("pyamg")
-    A, excess = grid_graph(2500), np.full(2500, 1e-3)
-    M, b = matrix(A, excess), np.random.default_rng(0).normal(size=(2500, 3))
-    cycle = algebraic_multigrid(A, excess)
-    solution = conjugate_gradients(M.__matmul__, b, cycle.solve, tol=1e-10, max_iter=60)
-    assert cycle.levels and solution.converged
-
-
-def test_without_pyamg_the_error_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyamg", None)
-    with pytest.raises(ImportError, match=r"pip install \"kinfolk\[large\]\""):
-        algebraic_multigrid(ring_graph(9), np.ones(9))
-
-
-@pytest.mark.parametrize("solver", ["splu", "cmg", "pyamg"])
+@pytest.mark.parametrize("solver", ["splu", "cmg"])
 @pytest.mark.parametrize("preconditioner", ["laplacian", "sum"])
 def test_every_laplacian_solver_reaches_the_same_weights(solver, preconditioner, always_coarsen):
     stats, A = gram(3, T=60), random_graph(60, density=0.05)

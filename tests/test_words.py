@@ -14,7 +14,6 @@ REASONS = {
     "Setting": "two meanings: of the reproduction, of RBF features",
     "State": "two meanings: of Gibbs chains, of a likelihood",
     "alternate": "the same verb: GAMTL's loop and MSSL's loop",
-    "check_memory": "the second is TAT's own and goes",
     "checked_lines": "readers/ gives way to rows/sources/",
     "contender": "two meanings: of the command compare, of GAMTLCV",
     "counted": "the same, once for the command line and once for the page",

@@ -98,3 +98,17 @@ def test_too_few_steps_warn_with_remedies(table):
 
 def test_scikit_learn_checks():
     check_estimator(RandomSlopes(), on_skip=None)
+
+
+@pytest.mark.parametrize("intercept", ["random", "free"])
+def test_rows_that_do_not_tell_the_noise_warn_instead_of_running_off_to_an_exact_fit(intercept):
+    rng = np.random.default_rng(1)
+    task = np.repeat(np.arange(20), 8)  # 8 rows for 10 slopes: every task alone is fitted exactly
+    X = rng.normal(size=(160, 10))
+    y = (X * (1 + rng.normal(size=(20, 10)))[task]).sum(axis=1) + rng.normal(size=160)
+    within = np.mean([y[task == t].var(ddof=1) for t in range(20)])
+    model = RandomSlopes(task=0, covariance="full", intercept=intercept)
+    with pytest.warns(ConvergenceWarning, match='do not tell the noise.*covariance="diagonal"'):
+        model.fit(np.column_stack([task, X]), y)
+    assert model.sigma2_ == pytest.approx(0.01 * within, rel=1e-6)
+    assert not model.converged_ and model.optimality_["gradient"] <= model.tol

@@ -7,7 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import check_estimator
 
-from kinfolk.methods.tat import TAT, check_memory
+from kinfolk.methods.tat import TAT
 from kinfolk.rows.gram import GramStats
 from kinfolk.solvers.pair_fusion import Quadratics, collapse, fuse_tasks, layer_penalties, objective
 from kinfolk.solvers.tree_cuts import grow_tree
@@ -300,11 +300,14 @@ def test_unfinished_iteration_warns_with_remedies():
         TAT(max_iter=2, tol=1e-12).fit_gram(problem(12, 6, 4))
 
 
-def test_memory_is_announced_and_then_refused():
-    with pytest.warns(UserWarning, match=r"1,999,000 pairs of 2,000 tasks with 20 features: about 2\.4 GiB"):
-        check_memory(2000, 20)
-    with pytest.raises(ValueError, match=r"about 59\.6 GiB"):
-        check_memory(10_000, 20)
+def test_memory_that_the_machine_does_not_have_is_refused_with_the_number(monkeypatch):
+    monkeypatch.setattr("kinfolk.memory.available_memory", lambda: 10**8)
+    stats = problem(0, 400, 20)  # 79,800 pairs
+    with pytest.raises(MemoryError, match=r"79,800 pairs of 400 tasks in 20 features need about 102\.1 MB.*CCMTL"):
+        TAT().fit_gram(stats)
+    monkeypatch.setattr("kinfolk.memory.available_memory", lambda: 2 * 10**8)
+    with pytest.warns(ConvergenceWarning):
+        assert TAT(max_iter=1).fit_gram(stats).n_iter_ == 1
 
 
 def test_callback_hears_of_a_falling_objective():

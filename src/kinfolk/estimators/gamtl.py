@@ -50,7 +50,7 @@ class GAMTL(GraphRegressor):
     intercept : "free" (own, unpenalised), "shrunk" (towards their mean, as much as a mixed model says), "coupled"
         (along the graph) or None
     features : a transformer for the non-task columns, e.g. StandardScaler()
-    weights_solver : "auto", "direct", "shared" or "cg"
+    weights_solver : "auto", "direct", "shared", "cg" or "cmg" (multigrid, as in the paper); see `solve_weights`
     graph_solver : "auto", "newton" or "primal_dual"
     tol, max_iter : stop when a round lowers the objective by less than `tol`, relative, or after `max_iter` rounds; by
         default 200, and 3 for more than 2,500 tasks, where the first rounds give nearly all that there is to gain

@@ -91,8 +91,7 @@ class RandomSlopes(MultiTaskRegressor):
         model = fit_random_effects(
             gram, covariance=self.covariance, intercept=self.intercept, tol=self.tol, max_iter=self.max_iter
         )
-        if not model.converged:
-            self._warn(model)
+        self._warn_of(model)
         return Fit(
             model.coef,
             intercept=model.intercept,
@@ -109,7 +108,17 @@ class RandomSlopes(MultiTaskRegressor):
     def _smoothers(self) -> list[Smoother]:
         return [self._smoother(self._seen(), self.relative_covariance_)]
 
-    def _warn(self, model: RandomEffects) -> None:
+    def _warn_of(self, model: RandomEffects) -> None:
+        if model.bounded:
+            warnings.warn(
+                "the rows do not tell the noise: no task has more rows than coefficients, and the likelihood grows "
+                "without end towards an exact fit. The variance of the noise was held at a hundredth of that of y "
+                'within tasks. Use covariance="diagonal", fewer features, or more rows.',
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        if model.converged:
+            return
         warnings.warn(
             f"the mixed model stopped after {len(model.history) - 1} steps at a gradient of {model.residual:.1e}, "
             f"above tol={self.tol:g}. The likelihood rises all the same; raise max_iter, drop redundant features, "
@@ -129,6 +138,6 @@ def _attributes(model: RandomEffects) -> dict[str, Any]:
         "log_likelihood_": float(model.history[-1]),
         "objective_history_": -model.history,
         "n_iter_": len(model.history),
-        "converged_": model.converged,
+        "converged_": model.converged and not model.bounded,
         "optimality_": {"gradient": model.residual},
     }

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from kinfolk.memory import check_memory
 from kinfolk.methods.method import Fit, MultiTaskRegressor
 from kinfolk.methods.trees import TaskTree
 from kinfolk.progress import Callback
@@ -17,7 +18,6 @@ from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tree_cuts import grow_tree
 
 PAIR_ARRAYS = 8  # arrays of shape (T (T - 1) / 2, d) alive at once
-WARN_BYTES, MAX_BYTES = 2**30, 2**34
 
 
 class TAT(MultiTaskRegressor):
@@ -110,7 +110,12 @@ class TAT(MultiTaskRegressor):
 
     def _fit_gram(self, gram: GramStats) -> Fit:
         self._check_parameters()
-        check_memory(gram.n_tasks, gram.n_features)
+        T, d = gram.b.shape
+        check_memory(
+            PAIR_ARRAYS * 8.0 * d * T * (T - 1) / 2,
+            f"the differences of all {T * (T - 1) // 2:,} pairs of {T:,} tasks in {d} features",
+            "Use fewer tasks or features, or CCMTL, which ties near neighbours only.",
+        )
         loss = Quadratics.mean_squares(gram)
         lam = self._penalties(loss)
         c, r = collapse(lam)
@@ -156,20 +161,6 @@ class TAT(MultiTaskRegressor):
                 raise ValueError(f"{name}={getattr(self, name)} must be a whole number")
         if self.unseen not in ("error", "mean"):
             raise ValueError(f'unseen={self.unseen!r}: choose "error" or "mean"')
-
-
-def check_memory(T: int, d: int) -> None:
-    """All pairs of tasks are held at once: warn above 1 GiB, refuse above 16."""
-    needed = PAIR_ARRAYS * 8 * d * T * (T - 1) // 2
-    if needed <= WARN_BYTES:
-        return
-    message = (
-        f"TAT ties all {T * (T - 1) // 2:,} pairs of {T:,} tasks with {d} features: about {needed / 2**30:.1f} GiB. "
-        "Use fewer tasks or features, or CCMTL, which ties near neighbours only."
-    )
-    if needed > MAX_BYTES:
-        raise ValueError(message)
-    warnings.warn(message, UserWarning, stacklevel=5)
 
 
 def warn_if_unfinished(fusion: Solution, tol: float) -> None:

@@ -23,12 +23,14 @@ from itertools import chain
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize, nnls
 
-from kinfolk.rows.gram import Array, is_shared
+from kinfolk.rows.gram import TINY, Array, is_shared
 from kinfolk.solvers.batched import times, transposed_times
 from kinfolk.solvers.equations import NormalEquations
+from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import LAST_DIGIT, MARGIN, ROUNDING
 
 LEAST_NOISE = 1e-10  # of sigma2 over the variance of y: exact fits would have an unbounded likelihood
+SINGULAR = 1e-11  # eigenvalues of a pooled Gram matrix below this share of the largest: directions nobody has seen
 TOO_FAR = 1e12  # deviance above that of the start
 NEGLIGIBLE = 1e-8  # variances below this, in units of what one task's data can tell, are zero
 EM_STEPS = 30  # before L-BFGS; fewer leave it a poor scaling
@@ -41,13 +43,15 @@ HALVINGS = 12  # of a scoring step before an EM step is taken in its place
 class Compressed:
     """Tasks as p rows each: R (T, p, p), or (1, p, p) if all have the same inputs; z (T, p); and what is left of y'y.
 
-    `basis` (p, r) spans the directions of mu that the inputs of any task can tell.
+    `basis` (p, r) spans the directions of mu that the inputs of any task can tell; `spare` are the rows that tasks have
+    beyond their own unknowns, which tell the noise whatever P is.
     """
 
     R: Array
     z: Array
     remainder: float
     N: float
+    spare: float
     least_noise: float
     basis: Array
 
@@ -88,14 +92,15 @@ def scale_free_units(G: Array, *, diagonal: bool) -> Array:
         return np.diag(1 / norm)
     value, vector = np.linalg.eigh(mean / norm / norm[:, None])
     value = value if value[-1] > 0 else np.ones_like(value)  # features that never vary
-    kept = value > 1e-11 * value[-1]
+    kept = value > SINGULAR * value[-1]
     return (vector[:, kept] / np.sqrt(value[kept])) / norm[:, None]
 
 
-def compress(equations: NormalEquations, units: Array, N: float) -> Compressed:
-    """Tasks of N rows in all, in the unknowns v of coefficients = units v."""
+def compress(equations: NormalEquations, units: Array, rows: Array) -> Compressed:
+    """Tasks with so many rows each, in the unknowns v of coefficients = units v."""
     G = equations.G[:1] if is_shared(equations.G) else equations.G
-    G, b = units.T @ G @ units, equations.b @ units
+    G = units.T @ G @ units
+    b = equations.b @ units
     value, vector = np.linalg.eigh(G)
     value = np.where(value > ROUNDING * value.max(axis=1, keepdims=True, initial=0.0), value, 0.0)
     root = np.sqrt(value)
@@ -103,10 +108,12 @@ def compress(equations: NormalEquations, units: Array, N: float) -> Compressed:
     z = np.divide(z, root, out=np.zeros_like(z), where=root > 0)
     total = float(equations.yy.sum())
     pooled, direction = np.linalg.eigh(G.mean(axis=0))
-    basis = direction[:, pooled > 1e-11 * pooled.max(initial=0.0)]
-    least = max(LEAST_NOISE * total / N, float(np.finfo(float).tiny))
+    basis = direction[:, pooled > SINGULAR * pooled.max(initial=0.0)]
+    N = float(rows.sum())
+    spare = float(np.maximum(rows - np.count_nonzero(value, axis=1), 0.0).sum())
+    least = max(LEAST_NOISE * total / N, TINY)
     R = root[:, :, None] * vector.transpose(0, 2, 1)
-    return Compressed(R, z, max(total - float((z**2).sum()), 0.0), N, least, basis)
+    return Compressed(R, z, max(total - float((z**2).sum()), 0.0), N, spare, least, basis)
 
 
 def evaluate(data: Compressed, factor: Array) -> State:
@@ -126,9 +133,12 @@ def evaluate(data: Compressed, factor: Array) -> State:
 
 def _whitened(data: Compressed, factor: Array) -> tuple[Array, Array, Array, Array, float]:
     """S_t = C_t^-1 R_t and C_t^-1 z_t with V_t = C_t C_t'; the sums of H_t, of its squares, and of log |V_t|."""
-    S, whiten = np.empty_like(data.R), np.empty_like(data.R)
+    S = np.empty_like(data.R)
+    whiten = np.empty_like(data.R)
     p = data.R.shape[1]
-    A, squares, logdet = np.zeros((p, p)), np.zeros((p, p)), 0.0
+    A = np.zeros((p, p))
+    squares = np.zeros((p, p))
+    logdet = 0.0
     for start in range(0, len(data.R), BLOCK):
         part = slice(start, start + BLOCK)
         B = data.R[part] @ factor
@@ -143,8 +153,8 @@ def _whitened(data: Compressed, factor: Array) -> tuple[Array, Array, Array, Arr
     return S, z, data.copies * A, data.copies * squares, data.copies * logdet
 
 
-def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int) -> tuple[State, Array, float]:
-    """The best P, the log-likelihood after every step, and the residual at the end.
+def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int) -> Solution:
+    """The state at the best P; `history` is the log-likelihood after every step.
 
     EM alone crawls where a variance tends to zero; L-BFGS works on the factor L, for which zero is no wall. Diagonal,
     with many tasks: Fisher scoring on the variances, which takes a tenth of the steps.
@@ -152,7 +162,7 @@ def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int) -> 
     T = len(data.z)
     start = data.basis @ data.basis.T
     if diagonal:
-        start = np.diag((np.diagonal(start) > 1e-8).astype(float))
+        start = np.diag((np.diagonal(start) > NEGLIGIBLE).astype(float))
     state = evaluate(data, start if T > 1 else 0 * start)  # one task cannot differ from itself
     history = [state.deviance]
     while residual(state, T, diagonal) > tol and len(history) <= max_iter:
@@ -168,7 +178,9 @@ def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int) -> 
             break
     if diagonal:
         state = _without_negligible(data, state)
-    return state, -np.array([*history[:-1], min(history[-1], state.deviance)]) / 2, residual(state, T, diagonal)
+    rest = residual(state, T, diagonal)
+    log_likelihood = -np.array([*history[:-1], min(history[-1], state.deviance)]) / 2
+    return Solution(state, len(history) - 1, rest, rest <= tol, history=log_likelihood)
 
 
 def em_factor(state: State, T: int, diagonal: bool) -> Array:
@@ -196,7 +208,8 @@ def residual(state: State, T: int, diagonal: bool) -> float:
 
 def _scoring_step(data: Compressed, state: State, history: list[float]) -> State:
     """The variances at the minimum of the quadratic model, or as far towards it as the deviance falls; else EM's."""
-    p, towards = np.diagonal(state.P), _best_variances(state)
+    p = np.diagonal(state.P)
+    towards = _best_variances(state)
     steps = [2.0**-k for k in range(HALVINGS)]
     factors = (np.sqrt(np.maximum(p + t * (towards - p), 0.0)) for t in steps)
     for factor in chain(map(np.diag, factors), [em_factor(state, len(data.z), diagonal=True)]):
@@ -209,7 +222,8 @@ def _scoring_step(data: Compressed, state: State, history: list[float]) -> State
 
 def _best_variances(state: State) -> Array:
     """argmin of k'(x - p) + (x - p)'M(x - p) / 2 over x >= 0, with k the diagonal of K and p that of P."""
-    p, k = np.diagonal(state.P), np.diagonal(state.K)
+    p = np.diagonal(state.P)
+    k = np.diagonal(state.K)
     unit = np.sqrt(np.diagonal(state.M))
     unit = np.where(unit > 0, unit, 1.0)
     value, vector = np.linalg.eigh(state.M / unit / unit[:, None])

@@ -7,14 +7,16 @@ It needs no cross-validation, and says which coefficients differ between tasks a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.equations import NormalEquations, normal_equations
 from kinfolk.solvers.mixed_model import State, compress, maximise, scale_free_units
+from kinfolk.solvers.solution import Solution
 
+SATURATED_NOISE = 0.01  # least sigma2 over the variance within tasks, where rows do not tell the noise
 COVARIANCES = ("diagonal", "full")
 RANDOM_INTERCEPTS = {"random": "coupled", "free": "free"}  # to the normal equations that serve them
 
@@ -36,6 +38,7 @@ class RandomEffects:
     relative_covariance : array of shape (p, p), of all unknowns over sigma2; a random intercept is the last
     residual : largest gradient of the log-likelihood per task, in parameters without units
     converged : whether `residual` is within the tolerance, or the fit exact (sigma2 at its least)
+    bounded : whether sigma2 was held at its least because the likelihood grows without end towards an exact fit
     """
 
     mean: Array
@@ -50,31 +53,23 @@ class RandomEffects:
     history: Array
     converged: bool
     residual: float
+    bounded: bool
 
     @property
     def relevance(self) -> Array:
         """Standard deviation between tasks of every coefficient: 0 for those that all tasks have in common."""
         return np.sqrt(np.diagonal(self.covariance))
 
-    def inverse_root(self, floor: float = 1e-2) -> Array:
-        """A matrix M (d, d) with M'M = Sigma^-1: in distances ||M (w_i - w_j)|| all directions vary alike.
+    def root(self, floor: float = 1e-2) -> Array:
+        """A matrix M (d, d) with M M' = Sigma: in distances between v, where w = M v, all directions vary alike.
 
         Standard deviations below `floor` times the largest, both in units of y per standard deviation of x, are raised
         to that. M is diagonal if Sigma is; without any variation between tasks it only scales the features.
         """
-        vector, sd = self._directions(floor)
-        return (vector / sd) @ vector.T * self.scale
-
-    def root(self, floor: float = 1e-2) -> Array:
-        """The inverse of `inverse_root`, exact also where features differ by many orders of magnitude."""
-        vector, sd = self._directions(floor)
-        return (vector * sd) @ vector.T / self.scale[:, None]
-
-    def _directions(self, floor: float) -> tuple[Array, Array]:
-        """Eigenvectors of Sigma without units, and their standard deviations, raised to the floor."""
         value, vector = np.linalg.eigh(self.covariance * self.scale * self.scale[:, None])
         sd = np.sqrt(np.maximum(value, 0.0))
-        return vector, np.maximum(sd, floor * sd.max()) if sd.max() > 0 else np.ones_like(sd)
+        sd = np.maximum(sd, floor * sd.max()) if sd.max() > 0 else np.ones_like(sd)
+        return (vector * sd) @ vector.T / self.scale[:, None]
 
 
 def fit_random_effects(
@@ -106,42 +101,65 @@ def fit_random_effects(
     """
     _check_choices(covariance, intercept)
     equations = normal_equations(gram, RANDOM_INTERCEPTS[intercept])
-    N = float(np.maximum(gram.n - (intercept == "free"), 0.0).sum())
-    if N <= 0:
+    rows = np.maximum(gram.n - (intercept == "free"), 0.0)
+    if rows.sum() <= 0:
         raise ValueError(
             "no degrees of freedom: every task has at most 1 row (or that sum of weights), and a free intercept takes "
             'it. Use intercept="random", or scale sample_weight so that a typical weight is 1'
         )
     diagonal = covariance == "diagonal"
     units = scale_free_units(equations.G, diagonal=diagonal)
-    data = compress(equations, units, N)
-    state, history, residual = maximise(data, diagonal=diagonal, tol=tol, max_iter=max_iter)
-    converged = residual <= tol or state.sigma2 <= data.least_noise
-    return _in_units(gram, equations, units, state, history, residual, converged)
+    data = compress(equations, units, rows)
+    # Without spare rows a full Sigma can explain every target, and sigma2 -> 0 makes the likelihood infinite.
+    saturated = not diagonal and gram.n_tasks > 1 and data.spare < 1
+    if saturated:
+        data = replace(data, least_noise=max(data.least_noise, SATURATED_NOISE * _variance_within(gram)))
+    found = maximise(data, diagonal=diagonal, tol=tol, max_iter=max_iter)
+    at_least = found.value.sigma2 <= data.least_noise
+    found = replace(found, converged=found.converged or (at_least and not saturated))
+    return _in_units(gram, equations, units, found, bounded=saturated and at_least)
+
+
+def _variance_within(gram: GramStats) -> float:
+    """Of the targets about their task's mean, over all tasks."""
+    return float(gram.yy.sum()) / max(float(np.maximum(gram.n - 1, 0.0).sum()), 1.0)
 
 
 def _in_units(
     gram: GramStats,
     equations: NormalEquations,
     units: Array,
-    state: State,
-    history: Array,
-    residual: float,
-    converged: bool,
+    found: Solution,
+    *,
+    bounded: bool,
 ) -> RandomEffects:
+    state: State = found.value
     d = gram.n_features
     W, c = equations.coefficients((state.mean + state.g @ state.P) @ units.T)
     mean = units @ state.mean
     relative = units @ state.P @ units.T
     covariance = state.sigma2 * relative
-    level, sd = float(c.mean()), np.nan
+    level = float(c.mean())
+    sd = np.nan
     if equations.has_ones:
         level = float(mean[-1] + equations.y0[0] - equations.x0[0] @ mean[:d])
         sd = float(np.sqrt(covariance[-1, -1]))
     scale = np.sqrt(np.diagonal(equations.G, axis1=1, axis2=2).sum(axis=0)[:d] / gram.n.sum())
     scale = np.where(scale > 0, scale, 1.0)
     return RandomEffects(
-        mean[:d], level, covariance[:d, :d], sd, state.sigma2, W, c, scale, relative, history, converged, residual
+        mean=mean[:d],
+        intercept_mean=level,
+        covariance=covariance[:d, :d],
+        intercept_sd=sd,
+        sigma2=state.sigma2,
+        coef=W,
+        intercept=c,
+        scale=scale,
+        relative_covariance=relative,
+        history=found.history,
+        converged=found.converged,
+        residual=found.residual,
+        bounded=bounded,
     )
 
 

@@ -9,6 +9,7 @@ from scipy import sparse
 
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import WEIGHTS_RESIDUAL
 from kinfolk.solvers.weights.cg import solve_cg
 from kinfolk.solvers.weights.direct import solve_direct
 from kinfolk.solvers.weights.shared import can_share, solve_shared
@@ -16,7 +17,7 @@ from kinfolk.solvers.weights.system import WeightSystem, weight_system
 
 __all__ = ["METHODS", "WeightSystem", "solve_system", "solve_weights", "weight_system"]
 
-METHODS = ("auto", "direct", "shared", "cg")
+METHODS = ("auto", "direct", "shared", "cg", "cmg")
 DIRECT_UNKNOWNS = 300  # dT below which one dense Cholesky is faster than conjugate gradients
 SHARED_TASKS = 2000  # the eigenvalues of L cost T^3
 
@@ -30,7 +31,7 @@ def solve_weights(
     anchor: float = 0.0,
     method: str = "auto",
     start: Array | None = None,
-    tol: float = 1e-10,
+    tol: float = WEIGHTS_RESIDUAL,
 ) -> Solution:
     """Coefficients of all tasks for a fixed graph.
 
@@ -47,8 +48,9 @@ def solve_weights(
     gram : statistics with `G` (T, d, d) and `b` (T, d): `GramStats` (own intercepts centred out)
     A : adjacency (T, T), sparse or dense
     ridge : a number, one per feature, or a d x d matrix
-    method : "direct" (dense Cholesky), "shared" (all G_t equal), "cg" (matrix-free), or "auto", whose choice is
-        told in the `method` of the result
+    method : "direct" (dense Cholesky), "shared" (all G_t equal), "cg" (conjugate gradients, matrix-free, with the
+        preconditioner that suits the system), "cmg" (the same with combinatorial multigrid, as in the paper, beside
+        every task's own block), or "auto"; the `method` of the result names what was used
 
     Examples
     --------
@@ -65,7 +67,7 @@ def solve_weights(
 
 
 def solve_system(
-    system: WeightSystem, *, method: str = "auto", start: Array | None = None, tol: float = 1e-10
+    system: WeightSystem, *, method: str = "auto", start: Array | None = None, tol: float = WEIGHTS_RESIDUAL
 ) -> Solution:
     """Solve a weight system by the named method."""
     if method not in METHODS:
@@ -78,6 +80,8 @@ def solve_system(
         return solve_direct(system)
     if method == "shared":
         return solve_shared(system)
+    if method == "cmg":
+        return solve_cg(system, start=start, preconditioner="sum", laplacian_solver="cmg", tol=tol)
     return solve_cg(system, start=start, tol=tol)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import WEIGHTS_RESIDUAL
 from kinfolk.solvers.weights.preconditioners import PRECONDITIONERS, make_preconditioner
 from kinfolk.solvers.weights.system import WeightSystem
 
@@ -19,7 +20,7 @@ def solve_cg(
     start: Array | None = None,
     preconditioner: str = "auto",
     laplacian_solver: str = "auto",
-    tol: float = 1e-10,
+    tol: float = WEIGHTS_RESIDUAL,
     max_iter: int = 1000,
 ) -> Solution:
     """Iterative solution to a relative residual of `tol`; memory T d^2.

@@ -1,4 +1,4 @@
-"""Preconditioners of the weight step, each blind where another sees.
+"""Preconditioners of the weight step: approximate solutions, each good for some of the directions.
 
     blocks      the inverse of every task's own d x d block: right when data dominate
     laplacian   the T x T matrix 2 gamma L + diag(mean diagonal of H_t), for each of the d columns: right when the
@@ -8,7 +8,7 @@
                 always added
 
 The T x T system is solved by a sparse factorisation ("splu") where that stays sparse, else approximately by one cycle
-of combinatorial multigrid ("cmg") or, if asked for, of pyamg's ("pyamg").
+of combinatorial multigrid ("cmg").
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from scipy.sparse.linalg import splu
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.batched import inverse, times
 from kinfolk.solvers.krylov import Operator
-from kinfolk.solvers.weights.amg import algebraic_multigrid
 from kinfolk.solvers.weights.cmg import combinatorial_multigrid
 from kinfolk.solvers.weights.system import WeightSystem
 
 PRECONDITIONERS = ("auto", "blocks", "laplacian", "sum")
-SOLVERS = ("auto", "splu", "cmg", "pyamg")
+SOLVERS = ("auto", "splu", "cmg")
 STRONG = 4.0  # coupling over own data, above which the Laplacian pays for itself
-MOST = 0.9
-FILL = 40, 2_000_000  # entries per task, or in all, that the factors of a cheap factorisation may have
+MOST = 0.9  # share of the tasks in which the coupling must exceed every direction of H_t
+FILL_PER_TASK = 40  # entries that the factors of a cheap factorisation may have, per task
+FILL = 2_000_000  # or in all
 
 
 def make_preconditioner(system: WeightSystem, name: str = "auto", solver: str = "auto") -> tuple[Operator, str]:
@@ -77,7 +77,7 @@ def choose_solver(L: sparse.csr_array) -> str:
     first = place.copy()
     np.minimum.at(first, np.repeat(np.arange(T), np.diff(L.indptr)), place[L.indices])
     envelope = int((place - first).sum())
-    return "splu" if envelope <= max(FILL[0] * T, FILL[1]) else "cmg"
+    return "splu" if envelope <= max(FILL_PER_TASK * T, FILL) else "cmg"
 
 
 def _blocks(system: WeightSystem) -> Operator:
@@ -93,15 +93,15 @@ def _laplacian(system: WeightSystem, solver: str) -> Operator:
     if solver == "splu":
         return splu(sparse.csc_array(system.L + sparse.diags_array(excess))).solve
     A = sparse.csr_array(sparse.diags_array(system.pull) - system.L)
-    build = combinatorial_multigrid if solver == "cmg" else algebraic_multigrid
-    return build(A, excess).solve
+    return combinatorial_multigrid(A, excess).solve
 
 
 def _coarse(system: WeightSystem) -> Operator:
     """Constant on every component: solve with the sum of its H_t. With an anchor all tasks are one component."""
     T, d = system.b.shape
     if system.uniform.any():
-        component, count = np.zeros(T, int), 1
+        component = np.zeros(T, int)
+        count = 1
     else:
         count, component = connected_components(system.L, directed=False)
     gather = sparse.csr_array((np.ones(T), (component, np.arange(T))), shape=(count, T))
