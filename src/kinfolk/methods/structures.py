@@ -148,12 +148,9 @@ class TaskGraph(Structure):
 
     def edges(self) -> list[Edge]:
         """All edges, heaviest first, each once."""
-        upper = sparse.triu(self.adjacency, k=1, format="coo")
-        i, j = upper.coords
-        order = np.lexsort((j, i, -upper.data))
-        one = self.labels[i[order]].tolist()
-        two = self.labels[j[order]].tolist()
-        return [Edge(*edge) for edge in zip(one, two, upper.data[order].tolist(), strict=True)]
+        i, j, weight = heaviest_edges(self.adjacency)
+        ends = zip(self.labels[i].tolist(), self.labels[j].tolist(), weight.tolist(), strict=True)
+        return [Edge(*edge) for edge in ends]
 
     def communities(self) -> list[list[Any]]:
         """Groups of tasks, largest first; outliers stand alone at the end."""
@@ -244,6 +241,14 @@ class TaskGraph(Structure):
             f"TaskGraph({T} tasks, {self.adjacency.nnz // 2} edges, "
             f"{self.adjacency.nnz / max(T, 1):.1f} neighbours per task)"
         )
+
+
+def heaviest_edges(A: sparse.csr_array, most: int | None = None) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
+    """Both ends, i < j, and the weight of the `most` heaviest edges, heaviest first."""
+    upper = sparse.triu(A, k=1, format="coo")
+    i, j = upper.coords
+    order = np.lexsort((j, i, -upper.data))[:most]
+    return i[order], j[order], upper.data[order]
 
 
 class _TaskMatrix(Structure):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +90,43 @@ class TaskTree(Structure):
         group = self.groups(level)
         return [self.labels[group == g].tolist() for g in range(group.max() + 1)]
 
+    def joins(self) -> Iterator[tuple[int, NDArray[np.intp], NDArray[np.intp]]]:
+        """Every place where subtrees meet, from the leaves up: level, tasks below, and one task of each subtree."""
+        below = np.arange(len(self.labels))
+        for h, group in enumerate(self.levels):
+            for g in range(group.max() + 1):
+                inside = np.flatnonzero(group == g)
+                children = inside[np.unique(below[inside], return_index=True)[1]]
+                if len(children) > 1:
+                    yield h, inside, children
+            below = group
+
+    def branches(self) -> tuple[Array, NDArray[np.intp], NDArray[np.intp]]:
+        """The tree as lines from (height, row) to (height, row), array (n, 2, 2), with the leaves at height 0.
+
+        At a join the subtrees are led to its height and joined by an upright line, in whose middle the tree goes on.
+
+        Returns
+        -------
+        lines
+        owner : a task below every line; -1 for the upright line of the root
+        order : the task in every row, so that the tasks of a group stand together
+        """
+        order = np.lexsort(self.levels)  # the last key, the root, comes first
+        row = np.empty(len(order))
+        row[order] = np.arange(len(order))
+        height = np.zeros(len(order))
+        lines: list[Any] = []
+        owner: list[int] = []
+        for h, inside, children in self.joins():
+            lines += [[(height[t], row[t]), (h + 1, row[t])] for t in children]
+            ends = row[children].min(), row[children].max()
+            lines.append([(h + 1, ends[0]), (h + 1, ends[1])])
+            owner += [*children, -1 if h == len(self) - 1 else children[0]]
+            height[inside] = h + 1
+            row[inside] = sum(ends) / 2
+        return np.array(lines, dtype=np.float64).reshape(-1, 2, 2), np.array(owner, dtype=np.intp), order
+
     def to_linkage(self) -> Array:
         """The tree as a linkage matrix (T - 1, 4) for `scipy.cluster.hierarchy`.
 
@@ -97,39 +135,32 @@ class TaskTree(Structure):
         chain of merges at one height.
         """
         T = len(self.labels)
-        rows = np.zeros((T - 1, 4))
+        rows: list[tuple[float, ...]] = []
         size = np.ones(2 * T - 1)
         node = np.arange(T)
-        done = 0
-        for h, group in enumerate(self.levels):
-            for g in range(group.max() + 1):
-                inside = group == g
-                top, *others = np.unique(node[inside])
-                for other in others:
-                    size[T + done] = size[top] + size[other]
-                    rows[done] = min(top, other), max(top, other), h + 1, size[T + done]
-                    top, done = T + done, done + 1
-                node[inside] = top
-        return rows
+        for h, inside, children in self.joins():
+            top, *others = sorted(node[children].tolist())
+            for other in others:
+                new = T + len(rows)
+                size[new] = size[top] + size[other]
+                rows.append((min(top, other), max(top, other), h + 1, size[new]))
+                top = new
+            node[inside] = top
+        return np.array(rows, dtype=np.float64).reshape(-1, 4)
 
     def to_newick(self) -> str:
         """The tree in Newick form; a group of level h stands at height h + 1, a task at height 0.
 
         Groups that do not change from one level to the next are written once, with the longer branch.
         """
+        # Every task carries the text and height of its subtree; one task of each subtree speaks for it.
         text = [_newick_name(label) for label in self.labels]
         height = [0] * len(text)
-        below = np.arange(len(text))
-        for h, group in enumerate(self.levels):
-            for g in range(group.max() + 1):
-                # Every task carries the text and height of its subtree; one task of each subtree speaks for it.
-                inside = np.flatnonzero(group == g)
-                children = inside[np.unique(below[inside], return_index=True)[1]]
-                if len(children) > 1:
-                    joined = ",".join(f"{text[t]}:{h + 1 - height[t]}" for t in children)
-                    for t in inside:
-                        text[t], height[t] = f"({joined})", h + 1
-            below = group
+        for h, inside, children in self.joins():
+            joined = ",".join(f"{text[t]}:{h + 1 - height[t]}" for t in children)
+            for t in inside:
+                text[t] = f"({joined})"
+                height[t] = h + 1
         return text[0] + ";"
 
     def scores(self) -> Array:

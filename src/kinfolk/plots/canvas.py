@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,12 +22,20 @@ OUTLIER = "#9A9A9A"
 INK = "#333333"
 MARKERS = "osD^vph"  # a second turn through the palette takes the second shape
 LONGEST = 24  # characters of a name that are written
+SMALLEST = 5.0  # points: names smaller than this are not written
 
 
 def new_axes(
-    width: float = 7.0, height: float = 7.0, *, projection: str | None = None, layout: str = "constrained"
+    ax: Axes | None,
+    width: float = 7.0,
+    height: float = 7.0,
+    *,
+    projection: str | None = None,
+    layout: str = "constrained",
 ) -> Axes:
-    """Axes of a new figure: one that pyplot and notebooks show if they are in use, else one of its own."""
+    """The axes given, or those of a new figure, which pyplot and notebooks show if they are in use."""
+    if ax is not None:
+        return ax
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -52,6 +61,23 @@ def read_groups(groups: Any, T: int) -> NDArray[np.intp]:
     if group.shape != (T,):
         raise ValueError(f"{group.size} groups for {T} tasks: give one number per task, below 0 for outliers")
     return group
+
+
+def group_order(group: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Positions of the tasks group by group, outliers last."""
+    return np.argsort(np.where(group < 0, len(group), group), kind="stable")
+
+
+def blocks(values: NDArray[np.intp]) -> list[tuple[int, int]]:
+    """Start and end of every run of equal values.
+
+    Examples
+    --------
+    >>> blocks(np.array([0, 0, 1, -1, -1]))
+    [(0, 2), (2, 3), (3, 5)]
+    """
+    cuts = np.flatnonzero(np.diff(values)) + 1
+    return list(pairwise([0, *cuts.tolist(), len(values)]))
 
 
 def group_colours(groups: NDArray[np.intp]) -> list[str]:
@@ -110,12 +136,9 @@ def draw_marks(ax: Axes, points: Array, **style: Any) -> None:
 
 def rgba(colour: str, alpha: Any) -> Array:
     """The colour once for every opacity."""
-    from matplotlib.colors import to_rgba
+    from matplotlib.colors import to_rgba_array
 
-    alpha = np.atleast_1d(alpha)
-    colours = np.tile(to_rgba(colour), (len(alpha), 1))
-    colours[:, 3] = alpha
-    return colours
+    return to_rgba_array(colour, np.atleast_1d(alpha))
 
 
 def halo() -> list[Any]:
@@ -200,8 +223,7 @@ def add_colour_bar(ax: Axes, image: AxesImage, label: str, extend: str) -> None:
 
 def bare(ax: Axes, *sides: str) -> None:
     """Without frame on these sides."""
-    for side in sides:
-        ax.spines[side].set_visible(False)
+    ax.spines[list(sides)].set_visible(False)
 
 
 def without_ticks(ax: Axes, points: Array) -> None:
@@ -222,8 +244,8 @@ def without_ticks(ax: Axes, points: Array) -> None:
     half = (points.max(axis=0) - points.min(axis=0)) / 2
     half = 1.05 * np.maximum(half, 0.15 * max(half.max(), 1e-9))  # a flat cloud still has a box
     middle = (points.max(axis=0) + points.min(axis=0)) / 2
-    (x0, x1), (y0, y1), (z0, z1) = np.column_stack([middle - half, middle + half])
-    in_space.set(xlim=(x0, x1), ylim=(y0, y1), zlim=(z0, z1), box_aspect=half)
+    x, y, z = np.column_stack([middle - half, middle + half])
+    in_space.set(xlim=x, ylim=y, zlim=z, box_aspect=half)
     in_space.computed_zorder = False  # lines behind marks, names before them
     in_space.M = in_space.get_proj()  # else the layout would look at the new limits through the old projection
 

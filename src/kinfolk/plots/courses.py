@@ -33,19 +33,17 @@ def plot_convergence(model: Any, *, ax: Axes | None = None) -> Axes:
             f"{type(model).__name__} has no objective_history_: either it is not fitted, or it solves its problem in "
             "one step and there is no course to draw"
         )
-    ax = ax if ax is not None else canvas.new_axes(6.0, 4.0)
+    ax = canvas.new_axes(ax, 6.0, 4.0)
     above = (history - history.min()) / max(abs(history.min()), TINY)
-    floor = _floor(above, getattr(model, "tol", None))
+    tol = getattr(model, "tol", None)
+    floor = min([*above[above > 0], tol or 1e-6]) / 3  # where zero is drawn: below all else
     rounds = np.arange(1, len(history) + 1)
     ax.semilogy(rounds, np.maximum(above, floor), color=canvas.PALETTE[0], marker="o", markersize=4, linewidth=1.4)
-    tol = getattr(model, "tol", None)
     if tol:
         ax.axhline(tol, color="#707070", linestyle="--", linewidth=0.9)
-        ax.annotate(
-            "tol", (1, tol), xycoords=ax.get_yaxis_transform(), ha="right", va="bottom", fontsize=8, color="#707070"
-        )
-    ax.set_xlabel("round")
-    ax.set_ylabel("objective above its lowest, relative")
+        style: Any = {"ha": "right", "va": "bottom", "fontsize": 8, "color": "#707070"}
+        ax.annotate("tol", (1, tol), xycoords=ax.get_yaxis_transform(), **style)
+    ax.set(xlabel="round", ylabel="objective above its lowest, relative")
     ax.locator_params(axis="x", integer=True)
     ax.margins(y=0.1)
     canvas.bare(ax, "top", "right")
@@ -79,18 +77,23 @@ def plot_task_errors(
     if len(labels) != T:
         raise ValueError(f"{len(labels)} names for {T} tasks: give one name per task")
     few = T <= NAMED
-    ax = ax if ax is not None else canvas.new_axes(7.0, float(np.clip(1.4 + 0.16 * T, 3.0, 11.0)) if few else 4.5)
+    ax = canvas.new_axes(ax, 7.0, float(np.clip(1.4 + 0.16 * T, 3.0, 11.0)) if few else 4.5)
     group = np.zeros(T, np.intp) if groups is None else canvas.read_groups(groups, T)
-    group = np.where(group < 0, T, group)
-    order = np.lexsort((-np.nan_to_num(table[0]), group))
+    order = np.lexsort((-np.nan_to_num(table[0]), np.where(group < 0, T, group)))
+    table = table[:, order]
     legend = [f"{name} (mean {np.nanmean(row):.3g})" for name, row in zip(errors, table, strict=True)]
-    draw = _error_rows if few else _error_points
-    draw(ax, table[:, order], [labels[t] for t in order], legend, quantity)
-    if not few:
+    _draw_errors(ax, table, legend, upright=few)
+    names_in_order = [labels[t] for t in order]
+    if few:
+        _name_rows(ax, names_in_order)
+        ax.set_xlabel(quantity)
+    else:
+        _name_changes(ax, table, names_in_order)
+        ax.set_ylabel(quantity)
         ax.set_xlabel(f"{T} tasks, {'' if groups is None else 'group by group, '}worst of the first model first")
-    cuts = np.flatnonzero(np.diff(group[order])) + 0.5
-    for cut in cuts if len(cuts) < 12 else ():
-        (ax.axhline if few else ax.axvline)(cut, color="#B0B0B0", linewidth=0.7)
+    blocks = canvas.blocks(group[order])
+    for start, _ in blocks[1:] if len(blocks) < 13 else ():
+        (ax.axhline if few else ax.axvline)(start - 0.5, color="#B0B0B0", linewidth=0.7)
     return ax
 
 
@@ -111,7 +114,7 @@ def plot_predictions(
     time : where the values stand, numbers or dates; by default 0, 1, ...
     """
     y = np.asarray(truth, dtype=np.float64)
-    ax = ax if ax is not None else canvas.new_axes(8.0, 3.6)
+    ax = canvas.new_axes(ax, 8.0, 3.6)
     x = np.arange(len(y)) if time is None else np.asarray(time)
     ax.plot(x, y, color="black", linewidth=1.8, label="observed", zorder=2)
     for k, (name, values) in enumerate(predictions.items()):
@@ -121,8 +124,7 @@ def plot_predictions(
         rmse = np.sqrt(np.nanmean((values - y) ** 2))
         style: Any = {"color": canvas.PALETTE[k % 6], "linestyle": LINES[k % len(LINES)]}
         ax.plot(x, values, linewidth=1.2, label=f"{name} ({rmse:.3g})", zorder=3, **style)
-    ax.set_ylabel(quantity)
-    ax.set_xlabel("row" if time is None else "time")
+    ax.set(ylabel=quantity, xlabel="row" if time is None else "time")
     canvas.bare(ax, "top", "right")
     canvas.legend_above(ax)
     return ax
@@ -139,49 +141,49 @@ def _error_table(errors: Mapping[str, ArrayLike]) -> Array:
     return np.array(list(rows.values()))
 
 
-def _error_rows(ax: Axes, table: Array, labels: list[str], legend: list[str], quantity: str) -> None:
-    y = np.arange(table.shape[1])
-    ax.hlines(y, np.nanmin(table, axis=0), np.nanmax(table, axis=0), color="#C8C8C8", linewidth=1.5, zorder=1)
+def _draw_errors(ax: Axes, table: Array, legend: list[str], *, upright: bool) -> None:
+    """A mark per model and task, and a line from the least to the largest; tasks below each other if `upright`."""
+    place = np.arange(table.shape[1])
+    span: Any = ax.hlines if upright else ax.vlines
+    width = 1.5 if upright else 0.8
+    span(place, np.nanmin(table, axis=0), np.nanmax(table, axis=0), color="#CCCCCC", linewidth=width, zorder=1)
     for k, (row, name) in enumerate(zip(table, legend, strict=True)):
-        ax.plot(row, y, canvas.MARKERS[k % 7], color=canvas.PALETTE[k % 7], markersize=5, label=name, zorder=3)
+        x, y = (row, place) if upright else (place, row)
+        style: Any = {"color": canvas.PALETTE[k % 7], "markersize": 5 if upright else 2.6}
+        ax.plot(x, y, canvas.MARKERS[k % 7], label=name, zorder=3, **style)
+    least = min(0.0, float(np.nanmin(table)))
+    if upright:
+        ax.set_xlim(left=least)
+    else:
+        ax.set_ylim(bottom=least)
+    canvas.bare(ax, "top", "right", *["left"] * upright)
+    canvas.legend_above(ax)
+
+
+def _name_rows(ax: Axes, labels: list[str]) -> None:
     size = float(np.clip(0.8 * canvas.extent_in_points(ax)[1] / len(labels), 4, 9))
-    canvas.tick_names(ax, "y", y, labels, size=size)
+    canvas.tick_names(ax, "y", range(len(labels)), labels, size=size)
     ax.set_ylim(len(labels) - 0.4, -0.6)
-    ax.set_xlabel(quantity)
-    ax.set_xlim(left=min(0.0, float(np.nanmin(table))))
     ax.tick_params(axis="y", length=0)
-    canvas.bare(ax, "top", "right", "left")
-    canvas.legend_above(ax)
 
 
-def _error_points(ax: Axes, table: Array, labels: list[str], legend: list[str], quantity: str) -> None:
-    x = np.arange(table.shape[1])
-    ax.vlines(x, np.nanmin(table, axis=0), np.nanmax(table, axis=0), color="#DDDDDD", linewidth=0.8, zorder=1)
-    for k, (row, name) in enumerate(zip(table, legend, strict=True)):
-        ax.plot(x, row, canvas.MARKERS[k % 7], color=canvas.PALETTE[k % 7], markersize=2.6, label=name, zorder=3)
-    ax.set_ylabel(quantity)
+def _name_changes(ax: Axes, table: Array, labels: list[str]) -> None:
+    """Name the tasks whose error changes most from the first model to the last."""
     ax.set_xticks([])
-    ax.set_ylim(bottom=min(0.0, float(np.nanmin(table))))
-    canvas.bare(ax, "top", "right")
-    canvas.legend_above(ax)
+    T = len(labels)
     change = np.abs(np.nan_to_num(table[-1] - table[0]))
-    order = np.argsort(-change, kind="stable")[:CHANGES]
-    ends = np.column_stack([x, np.fmax(table[0], table[-1])])
-    names = Names(labels, ["#FFFFFF"] * len(labels), 6.5)
-    lines = sparse.csr_array((len(labels), len(labels)))
-    write_names(ax, names, ends, np.full(len(labels), 1.5), order.tolist(), pull=lines, keep=(), near=True)
-
-
-def _floor(above: Array, tol: float | None) -> float:
-    """Where zero is drawn on the logarithmic scale: below all else."""
-    positive = above[above > 0]
-    return float(min([*positive, tol or 1e-6]) / 3)
+    order = np.argsort(-change, kind="stable")[:CHANGES].tolist()
+    tops = np.column_stack([np.arange(T), np.fmax(table[0], table[-1])])
+    names = Names(labels, ["#FFFFFF"] * T, 6.5)
+    write_names(ax, names, tops, np.full(T, 1.5), order, pull=sparse.csr_array((T, T)), keep=(), near=True)
 
 
 def _certificate(model: Any, history: Array) -> str:
     """Rounds, convergence and optimality in words, on two lines."""
-    n, converged = getattr(model, "n_iter_", len(history)), getattr(model, "converged_", None)
-    end = {True: "converged", False: "not converged", None: "ended"}[None if converged is None else bool(converged)]
+    n = getattr(model, "n_iter_", len(history))
+    end = "ended"
+    if hasattr(model, "converged_"):
+        end = "converged" if model.converged_ else "not converged"
     found = getattr(model, "optimality_", {})
     values = found.items() if isinstance(found, Mapping) else [("residual", found)]
     parts = [_in_words(name.replace("_", " "), value) for name, value in values]

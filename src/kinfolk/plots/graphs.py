@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from kinfolk.methods.structures import TaskGraph
+from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.plots import canvas
 from kinfolk.plots.labels import Names, write_names
 from kinfolk.plots.layouts import layout
-from kinfolk.rows.gram import Array
+from kinfolk.rows.gram import TINY, Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +55,7 @@ def plot_graph(
     if outliers not in ("ring", "loop"):
         raise ValueError(f'outliers={outliers!r}: use "ring" or "loop"')
     points = _coordinates(coordinates, len(graph.labels))
-    ax = ax if ax is not None else _new_axes(points)
+    ax = canvas.new_axes(ax, projection="3d" if points is not None and points.shape[1] == 3 else None)
     if points is None:
         points = layout(graph, dimensions=3 if canvas.is_3d(ax) else 2, random_state=random_state)
     group = graph.groups() if groups is None else canvas.read_groups(groups, len(points))
@@ -151,13 +151,13 @@ def _most_telling(degree: Array, group: NDArray[np.intp]) -> list[int]:
 
 def _draw_edges(ax: Axes, graph: TaskGraph, points: Array, group: NDArray[np.intp]) -> sparse.csr_array:
     """The heaviest edges, light ones faint, those between groups dashed; returns what was drawn."""
-    upper = sparse.triu(graph.adjacency, k=1, format="coo")
+    edges = graph.adjacency.nnz // 2
     most = max(FEW_EDGES, EDGES_PER_TASK * len(points))
-    kept = np.argsort(-upper.data, kind="stable")[:most][::-1]
-    (i, j), weight = (c[kept] for c in upper.coords), upper.data[kept]
-    share = weight / weight.max(initial=0.0) if len(weight) else weight
+    # The heaviest last, so that they are drawn over the others.
+    i, j, weight = (part[::-1] for part in heaviest_edges(graph.adjacency, most))
+    share = weight / max(weight.max(initial=0.0), TINY)
     # Thin and faint where many lines meet on little room.
-    thin = np.clip(min(canvas.extent_in_points(ax)) / 450 * 12 / np.sqrt(max(len(kept), 1)), 0.25, 1.0)
+    thin = np.clip(min(canvas.extent_in_points(ax)) / 450 * 12 / np.sqrt(max(len(weight), 1)), 0.25, 1.0)
     for dashed in (False, True):
         here = (group[i] != group[j]) == dashed
         if here.any():
@@ -165,9 +165,9 @@ def _draw_edges(ax: Axes, graph: TaskGraph, points: Array, group: NDArray[np.int
             opacity = (0.2 + 0.5 * share[here]) * (0.8 if dashed else 1.0) * (0.5 + thin / 2)
             widths = (0.3 + 3.0 * share[here]) * thin
             canvas.draw_lines(ax, lines, widths=widths, colours=canvas.rgba("#303030", opacity), dashed=dashed)
-    if upper.nnz > most:
-        _remark(ax, f"the {most:,} heaviest of {upper.nnz:,} edges")
-    drawn = sparse.coo_array((weight, (i, j)), shape=upper.shape)
+    if edges > most:
+        _remark(ax, f"the {most:,} heaviest of {edges:,} edges")
+    drawn = sparse.coo_array((weight, (i, j)), shape=graph.adjacency.shape)
     return sparse.csr_array(drawn + drawn.T)
 
 
@@ -177,10 +177,6 @@ def _names(ax: Axes, labels: NDArray[Any], group: NDArray[np.intp]) -> Names:
     size = (8.0 if len(labels) <= 30 else 7.0) * float(np.clip(np.sqrt(width / 400), 0.65, 1.0))
     longest = int(np.clip(width / (2.5 * size), 8, canvas.LONGEST))
     return Names([canvas.short(label, longest) for label in labels.tolist()], canvas.group_colours(group), size)
-
-
-def _new_axes(points: Array | None) -> Axes:
-    return canvas.new_axes(projection="3d" if points is not None and points.shape[1] == 3 else None)
 
 
 def _remark(ax: Axes, text: str) -> None:

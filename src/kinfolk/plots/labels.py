@@ -49,10 +49,8 @@ def write_names(
     Parameters
     ----------
     points, radius : the marks, in the units of the axes, and the radius of each in points
-    order : tasks to name, the most important first
     pull : adjacency of what was drawn: names stand away from the lines
-    keep : tasks whose names must be there
-    near : only places next to the mark, where many marks would leave doubt
+    order, keep, near : see `place_names`
     """
     sizes = canvas.text_sizes(ax, names.texts, names.size)
     dots = ax.figure.dpi / 72
@@ -92,6 +90,7 @@ def place_names(
     frame : lower left and upper right corner of where names may stand
     pull : direction (T, 2) in which the lines at a mark go; names go the other way
     keep : marks whose names are written at the least bad place if there is no free one
+    near : only places next to the mark, where many marks would leave doubt
     """
     half = 0.9 * radius[:, None]
     taken = np.hstack([marks - half, marks + half])

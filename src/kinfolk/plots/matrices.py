@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
+from kinfolk.methods.structures import Structure, TaskCovariance
 from kinfolk.plots import canvas
 from kinfolk.rows.gram import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SMALLEST = 5.0  # points: names smaller than this are not written
-
 
 def plot_matrix(
-    structure: TaskGraph | TaskCovariance | TaskPrecision | ArrayLike,
+    structure: Structure | ArrayLike,
     *,
     show: str | None = None,
     groups: ArrayLike | None = None,
@@ -44,16 +41,21 @@ def plot_matrix(
     """
     M, label = _matrix(structure, show)
     T = len(M)
-    labels = np.asarray(getattr(structure, "labels", names if names is not None else np.arange(T)))
-    group = _communities(structure, M) if groups is None else canvas.read_groups(groups, T)
-    rows = np.lexsort((np.arange(T), np.where(group < 0, T, group))) if order else np.arange(T)
-    ax = ax if ax is not None else canvas.new_axes(7.4, 6.6, layout="compressed")
-    off_diagonal = np.abs(M - np.diag(np.diagonal(M))).max(initial=0.0)
-    _heat_map(ax, M[np.ix_(rows, rows)], label, off_diagonal or np.abs(M).max(initial=0.0) or 1.0)
-    texts = [canvas.short(name) for name in labels[rows].tolist()]
-    parted = group[rows] if order else np.zeros(T, np.intp)
+    shown: Any = structure
+    if not hasattr(structure, "groups"):
+        labels = np.arange(T) if names is None else np.asarray(names)
+        shown = TaskCovariance((M + M.T) / 2, labels)
+    group = shown.groups() if groups is None else canvas.read_groups(groups, T)
+    rows = canvas.group_order(group)
+    if not order:
+        rows = np.arange(T)
+        group = np.zeros(T, np.intp)
+    ax = canvas.new_axes(ax, 7.4, 6.6, layout="compressed")
+    off_diagonal = np.abs(M - np.diag(np.diagonal(M)))
+    _heat_map(ax, M[np.ix_(rows, rows)], label, _limit(off_diagonal, M))
+    texts = [canvas.short(name) for name in shown.labels[rows].tolist()]
     for axis in ("x", "y"):
-        _name_side(ax, axis, texts, parted)
+        _name_side(ax, axis, texts, group[rows])
     return ax
 
 
@@ -72,19 +74,20 @@ def plot_coefficients(
     if not hasattr(model, "coef_"):
         raise ValueError(f"{type(model).__name__} is not fitted: call fit(X, y) first")
     W = np.asarray(model.coef_, dtype=np.float64)
+    label = "coefficient"
+    if relative:
+        largest = np.abs(W).max(axis=0)
+        W = W / np.where(largest > 0, largest, 1.0)
+        label = "coefficient, share of the feature's largest"
     T, d = W.shape
-    scale = np.abs(W).max(axis=0) if relative else np.ones(d)
-    group = _communities(model.structure_, None, T) if groups is None else canvas.read_groups(groups, T)
-    rows = np.lexsort((np.arange(T), np.where(group < 0, T, group)))
-    ax = (
-        ax
-        if ax is not None
-        else canvas.new_axes(float(np.clip(2.5 + 0.25 * d, 5, 12)), float(np.clip(1.5 + 0.2 * T, 4, 9)))
-    )
-    shown = (W / np.where(scale > 0, scale, 1.0))[rows]
-    label = "coefficient, share of the feature's largest" if relative else "coefficient"
-    kin = shown[group[rows] >= 0]
-    _heat_map(ax, shown, label, np.abs(kin).max(initial=0.0) or np.abs(shown).max(initial=0.0) or 1.0, aspect="auto")
+    group = np.zeros(T, np.intp)
+    if groups is not None:
+        group = canvas.read_groups(groups, T)
+    elif model.structure_ is not None:
+        group = model.structure_.groups()
+    rows = canvas.group_order(group)
+    ax = canvas.new_axes(ax, float(np.clip(2.5 + 0.25 * d, 5, 12)), float(np.clip(1.5 + 0.2 * T, 4, 9)))
+    _heat_map(ax, W[rows], label, _limit(W[group >= 0], W), aspect="auto")
     _name_side(ax, "y", [canvas.short(name) for name in model.tasks_[rows].tolist()], group[rows])
     names = model.gram_.feature_names or range(d)
     _name_side(ax, "x", [canvas.short(name) for name in names], np.zeros(d, np.intp), what="feature")
@@ -94,46 +97,44 @@ def plot_coefficients(
 def _matrix(structure: Any, show: str | None) -> tuple[Array, str]:
     """The matrix to draw and what it is called."""
     known = getattr(structure, "matrices", ())
-    if not known:
-        M = np.asarray(structure.toarray() if hasattr(structure, "toarray") else structure)
-        if M.ndim != 2 or M.shape[0] != M.shape[1] or M.dtype.kind not in "fiub":
-            raise ValueError(
-                f"plot_matrix got {type(structure).__name__} of shape {M.shape}: give a TaskGraph, TaskCovariance, "
-                "TaskPrecision or a square matrix (a TaskTree has plot_tree)"
-            )
-        return M.astype(np.float64), show or ""
-    if show is not None and show not in known:
+    if known and show is not None and show not in known:
         raise ValueError(f"show={show!r}: a {type(structure).__name__} has {', '.join(map(repr, known))}")
-    chosen = show or known[0]
-    M = getattr(structure, chosen)
-    label = "edge weight" if chosen == "adjacency" else chosen.replace("_", " ")
-    return np.asarray(M.toarray() if hasattr(M, "toarray") else M, dtype=np.float64), label
+    chosen = show or (known[0] if known else "")
+    M = getattr(structure, chosen) if known else structure
+    M = np.asarray(M.toarray() if hasattr(M, "toarray") else M)
+    if M.ndim != 2 or M.shape[0] != M.shape[1] or M.dtype.kind not in "fiub":
+        raise ValueError(
+            f"plot_matrix got {type(structure).__name__} of shape {M.shape}: give a TaskGraph, TaskCovariance, "
+            "TaskPrecision or a square matrix (a TaskTree has plot_tree)"
+        )
+    label = "edge weight" if known and chosen == "adjacency" else chosen.replace("_", " ")
+    return M.astype(np.float64), label
 
 
-def _communities(structure: Any, M: Array | None, T: int = 0) -> NDArray[np.intp]:
-    """Community of every task, by the structure's own graph or by the size of the entries of M."""
-    if hasattr(structure, "groups"):
-        return structure.groups()
-    if M is None:
-        return np.zeros(T, np.intp)
-    return TaskCovariance((M + M.T) / 2, np.arange(len(M))).groups()
+def _limit(*candidates: Array) -> float:
+    """Where the colours end: the largest size in the first array that is not zero."""
+    return next((largest for M in candidates if (largest := float(np.abs(M).max(initial=0.0)))), 1.0)
 
 
-def _heat_map(ax: Axes, M: Array, label: str, limit: float, aspect: str = "equal") -> None:
+def _heat_map(ax: Axes, M: Array, label: str, limit: float, aspect: Any = "equal") -> None:
     """White at zero; one colour if nothing is negative, else two."""
-    signed = bool((M < 0).any())
-    beyond = np.abs(M).max(initial=0.0) > limit * (1 + 1e-9)
+    least = float(M.min(initial=0.0))
+    signed = least < 0
     image = ax.imshow(
         M,
         cmap="RdBu" if signed else "Blues",
         vmin=-limit if signed else 0.0,
         vmax=limit,
-        aspect=aspect,  # type: ignore[arg-type]
+        aspect=aspect,
         interpolation="nearest",
     )
-    canvas.add_colour_bar(
-        ax, image, label, "neither" if not beyond else "both" if signed and M.min() < -limit else "max"
-    )
+    beyond = limit * (1 + 1e-9)
+    extend = "neither"
+    if least < -beyond:
+        extend = "both"
+    elif M.max(initial=0.0) > beyond:
+        extend = "max"
+    canvas.add_colour_bar(ax, image, label, extend)
     ax.tick_params(length=0)
     for spine in ax.spines.values():
         spine.set_color("#C0C0C0")
@@ -141,14 +142,15 @@ def _heat_map(ax: Axes, M: Array, label: str, limit: float, aspect: str = "equal
 
 def _name_side(ax: Axes, axis: str, texts: list[str], group: NDArray[np.intp], what: str = "task") -> None:
     """Names along one side if they fit, else the groups or every few features; lines between groups."""
-    cuts = np.flatnonzero(np.diff(group)) + 0.5
-    for cut in cuts:
-        (ax.axvline if axis == "x" else ax.axhline)(cut, color="#404040", linewidth=0.6 if len(cuts) < 12 else 0.25)
+    blocks = canvas.blocks(group)
+    for start, _ in blocks[1:]:
+        draw = ax.axvline if axis == "x" else ax.axhline
+        draw(start - 0.5, color="#404040", linewidth=0.6 if len(blocks) < 13 else 0.25)
     width, height = canvas.extent_in_points(ax)
     room = (width if axis == "x" else height) / max(len(texts), 1)
     size = min(0.85 * room, 8.0)
     turn = 90 if axis == "x" and max(map(len, texts), default=0) * 0.6 * size > 0.9 * room else 0
-    if size >= SMALLEST:
+    if size >= canvas.SMALLEST:
         canvas.tick_names(ax, axis, range(len(texts)), texts, size=size, rotation=turn)
     elif what == "task":
         _name_groups(ax, axis, group, room)
@@ -159,11 +161,9 @@ def _name_side(ax: Axes, axis: str, texts: list[str], group: NDArray[np.intp], w
 
 def _name_groups(ax: Axes, axis: str, group: NDArray[np.intp], room: float) -> None:
     """Every group with its size at the middle of its block, where the block has room; `room` is points per row."""
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(group)) + 1, [len(group)]])
-    middle, names = [], []
-    for start, end in pairwise(starts.tolist()):
-        if (end - start) * room >= 8.0 and len(starts) > 2:
-            middle.append((start + end - 1) / 2)
-            names.append(f"{'outliers' if group[start] < 0 else f'group {group[start] + 1}'} ({end - start})")
+    blocks = canvas.blocks(group)
+    named = [(a, b) for a, b in blocks if (b - a) * room >= 8.0 and len(blocks) > 1]
+    names = [f"{'outliers' if group[a] < 0 else f'group {group[a] + 1}'} ({b - a})" for a, b in named]
+    middle = [(a + b - 1) / 2 for a, b in named]
     canvas.tick_names(ax, axis, middle, names, size=7.5, rotation=90 if axis == "x" else 0)
     (ax.set_xlabel if axis == "x" else ax.set_ylabel)(f"{len(group)} tasks")

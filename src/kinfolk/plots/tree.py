@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,12 +9,10 @@ from numpy.typing import NDArray
 
 from kinfolk.methods.trees import TaskTree
 from kinfolk.plots import canvas
-from kinfolk.rows.gram import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SMALLEST = 5.0  # points: names smaller than this are not written
 NAME_ROOM = 8.5  # points that the name of a group takes
 
 
@@ -26,12 +23,10 @@ def plot_tree(tree: TaskTree, *, ax: Axes | None = None) -> Axes:
     by their first task and size, at the finest level that fits and as far as there is room. New axes are as tall as the
     names need.
     """
-    T, top = len(tree.labels), len(tree)
-    ax = ax if ax is not None else canvas.new_axes(7.0, float(np.clip(1.0 + 0.14 * T, 3.0, 40.0)))
-    order = np.lexsort(tree.levels)  # the last key, the root, comes first
-    row = np.empty(T)
-    row[order] = np.arange(T)
-    lines, owner = _branches(tree.levels, row)
+    T = len(tree.labels)
+    top = len(tree)
+    ax = canvas.new_axes(ax, 7.0, float(np.clip(1.0 + 0.14 * T, 3.0, 40.0)))
+    lines, owner, order = tree.branches()
     colours = np.array(canvas.group_colours(tree.groups()))
     shades = np.where(owner < 0, canvas.INK, colours[np.maximum(owner, 0)])
     width = float(np.clip(canvas.extent_in_points(ax)[1] / T / 2, 0.4, 1.2))
@@ -47,43 +42,17 @@ def plot_tree(tree: TaskTree, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _branches(levels: NDArray[np.intp], row: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Lines (n, 2, 2) of the tree, and a task below each, -1 for lines above the coloured groups.
-
-    Every task carries the height and the row of its subtree. At a level, the subtrees that meet are led there and
-    joined by an upright line, in whose middle the new subtree goes on.
-    """
-    T = len(row)
-    height, centre = np.zeros(T), row.copy()
-    below = np.arange(T)
-    lines, owner = [], []
-    for h, group in enumerate(levels):
-        for g in range(group.max() + 1):
-            inside = np.flatnonzero(group == g)
-            children = inside[np.unique(below[inside], return_index=True)[1]]
-            if len(children) < 2:
-                continue
-            lines += [[(height[t], centre[t]), (h + 1, centre[t])] for t in children]
-            ends = centre[children].min(), centre[children].max()
-            lines.append([(h + 1, ends[0]), (h + 1, ends[1])])
-            owner += [*children, -1 if h == len(levels) - 1 else children[0]]
-            height[inside], centre[inside] = h + 1, sum(ends) / 2
-        below = group
-    return np.array(lines, dtype=np.float64).reshape(-1, 2, 2), np.array(owner, dtype=np.intp)
-
-
 def _name_leaves(ax: Axes, tree: TaskTree, order: NDArray[np.intp]) -> None:
     """All tasks if they fit, else the groups of the finest level that does."""
-    room = canvas.extent_in_points(ax)[1] / max(len(order), 1)
+    room = canvas.extent_in_points(ax)[1] / len(order)
     size = min(0.85 * room, 9.0)
-    if size >= SMALLEST:
+    if size >= canvas.SMALLEST:
         texts = [canvas.short(label) for label in tree.labels[order].tolist()]
         canvas.tick_names(ax, "y", range(len(order)), texts, size=size)
         return
     fitting = [h for h, level in enumerate(tree.levels) if (level.max() + 1) * NAME_ROOM <= room * len(order)]
     level = fitting[0] if fitting else len(tree) - 1
-    starts = np.concatenate([[0], np.flatnonzero(np.diff(tree.levels[level][order])) + 1, [len(order)]])
-    blocks = _with_room(list(pairwise(starts.tolist())), NAME_ROOM / room)
+    blocks = _with_room(canvas.blocks(tree.levels[level][order]), NAME_ROOM / room)
     names = [_group_name(tree, order[a:b]) for a, b in blocks]
     canvas.tick_names(ax, "y", [(a + b - 1) / 2 for a, b in blocks], names, size=7)
     ax.yaxis.set_label_position("right")

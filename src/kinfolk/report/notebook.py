@@ -6,10 +6,9 @@ from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.structures import TaskGraph
+from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.report.plain import plain_names
 from kinfolk.report.positions import SPRINGS, positions
@@ -49,10 +48,8 @@ def compact_html(model: MultiTaskRegressor) -> str:
 
 def _picture(graph: TaskGraph, names: list[str], groups: NDArray[np.intp]) -> str:
     xy = MARGIN + positions(graph, groups) * [WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN]
-    upper = sparse.triu(graph.adjacency, k=1, format="coo")
-    heaviest = np.argsort(-upper.data, kind="stable")[:EDGES]
-    i, j = (ends[heaviest] for ends in upper.coords)
-    width = 0.4 + 2.2 * upper.data[heaviest] / max(upper.data.max(initial=0.0), TINY)
+    i, j, weight = heaviest_edges(graph.adjacency, EDGES)
+    width = 0.4 + 2.2 * weight / max(weight.max(initial=0.0), TINY)
     lines = [_line(xy[a], xy[b], w) for a, b, w in zip(i, j, width, strict=True)]
     radius = float(np.clip(60 / np.sqrt(len(names)), 3, 9))
     dots = [_dot(xy[t], radius, names[t], int(groups[t])) for t in range(len(names))]
@@ -71,7 +68,10 @@ def _line(one: Array, two: Array, width: float) -> str:
 
 
 def _dot(at: Array, radius: float, name: str, group: int) -> str:
-    colour = OUTLIER if group < 0 else PALETTE[group % len(PALETTE)]
-    dashed = ' stroke="currentColor" stroke-dasharray="3 2"' if group < 0 else ""
+    colour = PALETTE[group % len(PALETTE)]
+    dashed = ""
+    if group < 0:
+        colour = OUTLIER
+        dashed = ' stroke="currentColor" stroke-dasharray="3 2"'
     place = f'cx="{at[0]:.1f}" cy="{at[1]:.1f}" r="{radius:.1f}"'
     return f'<circle {place} fill="{colour}"{dashed}><title>{escape(name)}</title></circle>'

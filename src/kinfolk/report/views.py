@@ -11,7 +11,7 @@ from scipy import sparse
 from kinfolk.estimators.gamtl import GAMTL
 from kinfolk.estimators.gamtlcv import GAMTLCV
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.structures import TaskGraph
+from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.methods.trees import TaskTree
 from kinfolk.progress import Callback, report
 from kinfolk.report.plain import short
@@ -125,11 +125,8 @@ def comparable_coefficients(model: MultiTaskRegressor) -> Array:
 
 def _level(A: sparse.csr_array, confidence: sparse.csr_array | None = None) -> dict[str, Any]:
     """Edges of a graph, heaviest first."""
-    upper = sparse.triu(A, k=1, format="coo")
-    i, j = upper.coords
-    order = np.lexsort((j, i, -upper.data))
-    i, j = i[order], j[order]
-    level = {"i": i.tolist(), "j": j.tolist(), "w": short(upper.data[order], 3)}
+    i, j, weight = heaviest_edges(A)
+    level = {"i": i.tolist(), "j": j.tolist(), "w": short(weight, 3)}
     if confidence is not None:
         level["c"] = short(np.asarray(sparse.csr_array(confidence)[i, j]).ravel(), 2)
     return level | {"neighbors": round(A.nnz / max(A.shape[0], 1), 1)}
@@ -161,18 +158,5 @@ def _matrix_view(M: Array, groups: NDArray[np.intp], what: str) -> dict[str, Any
 
 def _tree_view(tree: TaskTree) -> dict[str, Any]:
     """Leaves in the order of the nested groups, and the lines that join them: (x1, y1, x2, y2), x the level."""
-    order = np.lexsort(tree.levels)  # by the root first, then by ever finer groups
-    y = np.empty(len(order))
-    y[order] = np.arange(len(order))
-    x, lines = np.zeros(len(order)), []
-    node = np.arange(len(order))
-    for h, group in enumerate(tree.levels):
-        for g in range(group.max() + 1):
-            inside = np.flatnonzero(group == g)
-            heads = inside[np.unique(node[inside], return_index=True)[1]]
-            if len(heads) > 1:
-                lines += [[x[t], y[t], h + 1, y[t]] for t in heads]
-                lines.append([h + 1, y[heads].min(), h + 1, y[heads].max()])
-                y_mean = y[heads].mean()
-                x[inside], y[inside], node[inside] = h + 1, y_mean, inside[0]
-    return {"kind": "tree", "order": order.tolist(), "lines": short(lines, 5), "levels": len(tree)}
+    lines, _, order = tree.branches()
+    return {"kind": "tree", "order": order.tolist(), "lines": short(lines.reshape(-1, 4), 5), "levels": len(tree)}
