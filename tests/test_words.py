@@ -28,7 +28,6 @@ REASONS = {
     "run": "every command has one; that of reproduce is public",
     "sample": "two meanings: rows that are kept, a run of the chains",
     "separator_of": "readers/ gives way to rows/sources/",
-    "short": "the same, for names in pictures and numbers on the page",
     "spread": "two meanings: rows over folds, a covariance",
     "weights_residual": "the same word: each method has its own",
 }

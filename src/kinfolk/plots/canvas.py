@@ -96,12 +96,12 @@ def text_on(colour: str) -> str:
     return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.6 else "white"
 
 
-def short(label: Any, longest: int = LONGEST) -> str:
+def short_name(label: Any, longest: int = LONGEST) -> str:
     """A name on one line; of long ones the beginning and the end, where names differ.
 
     Examples
     --------
-    >>> short("Birmingham, Bull Ring, upper deck, east")
+    >>> short_name("Birmingham, Bull Ring, upper deck, east")
     'Birmingham, …r deck, east'
     """
     text = " ".join(str(label).split())
@@ -115,23 +115,22 @@ def draw_lines(ax: Axes, segments: Array, *, widths: Any, colours: Any, dashed: 
     """Many lines at once, behind the marks, in the plane or in space: (E, 2, dimensions)."""
     from matplotlib.collections import LineCollection
 
-    style: Any = {"linewidths": widths, "colors": colours, "linestyles": (0, (3, 2)) if dashed else "solid"}
+    style: Any = {"linewidths": widths, "colors": colours, "zorder": 1}
+    style |= {"linestyles": (0, (3, 2))} if dashed else {"capstyle": "round"}
     if is_3d(ax):
         from mpl_toolkits.mplot3d.art3d import Line3DCollection  # type: ignore[import-untyped]
 
         # Out of the layout: where lines in space fall on paper is known only once it is done.
-        ax.add_collection(Line3DCollection(list(segments), zorder=1, **style)).set_in_layout(False)
+        ax.add_collection(Line3DCollection(list(segments), **style)).set_in_layout(False)
     else:
-        ax.add_collection(LineCollection(list(segments), zorder=1, capstyle="round" if not dashed else "butt", **style))
+        ax.add_collection(LineCollection(list(segments), **style))
 
 
 def draw_marks(ax: Axes, points: Array, **style: Any) -> None:
     """Marks in the plane or in space."""
     scatter: Any = ax.scatter
-    if is_3d(ax):
-        scatter(*points.T, depthshade=False, **style).set_in_layout(False)
-    else:
-        scatter(*points.T, **style)
+    depth = {"depthshade": False} if is_3d(ax) else {}
+    scatter(*points.T, **depth, **style).set_in_layout(not depth)
 
 
 def rgba(colour: str, alpha: Any) -> Array:
@@ -255,8 +254,7 @@ def legend_above(ax: Axes) -> None:
     texts = ax.get_legend_handles_labels()[1]
     width = extent_in_points(ax)[0]
     columns = int(np.clip(width / (6.0 * max(map(len, texts), default=1) + 30), 1, len(texts)))
-    legend = ax.legend(
-        loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, frameon=False, fontsize=8, borderaxespad=0.2
-    )
+    place: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
+    legend = ax.legend(ncols=columns, frameon=False, fontsize=8, **place)
     for text in legend.get_texts():
         text.set_parse_math(False)

@@ -73,7 +73,7 @@ def plot_task_errors(
     """
     table = _error_table(errors)
     T = table.shape[1]
-    labels = [canvas.short(name) for name in (names if names is not None else range(T))]
+    labels = [canvas.short_name(name) for name in (names if names is not None else range(T))]
     if len(labels) != T:
         raise ValueError(f"{len(labels)} names for {T} tasks: give one name per task")
     few = T <= NAMED

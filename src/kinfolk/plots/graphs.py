@@ -176,7 +176,7 @@ def _names(ax: Axes, labels: NDArray[Any], group: NDArray[np.intp]) -> Names:
     width = min(canvas.extent_in_points(ax))
     size = (8.0 if len(labels) <= 30 else 7.0) * float(np.clip(np.sqrt(width / 400), 0.65, 1.0))
     longest = int(np.clip(width / (2.5 * size), 8, canvas.LONGEST))
-    return Names([canvas.short(label, longest) for label in labels.tolist()], canvas.group_colours(group), size)
+    return Names([canvas.short_name(label, longest) for label in labels.tolist()], canvas.group_colours(group), size)
 
 
 def _remark(ax: Axes, text: str) -> None:

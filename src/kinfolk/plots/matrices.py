@@ -53,7 +53,7 @@ def plot_matrix(
     ax = canvas.new_axes(ax, 7.4, 6.6, layout="compressed")
     off_diagonal = np.abs(M - np.diag(np.diagonal(M)))
     _heat_map(ax, M[np.ix_(rows, rows)], label, _limit(off_diagonal, M))
-    texts = [canvas.short(name) for name in shown.labels[rows].tolist()]
+    texts = [canvas.short_name(name) for name in shown.labels[rows].tolist()]
     for axis in ("x", "y"):
         _name_side(ax, axis, texts, group[rows])
     return ax
@@ -88,9 +88,9 @@ def plot_coefficients(
     rows = canvas.group_order(group)
     ax = canvas.new_axes(ax, float(np.clip(2.5 + 0.25 * d, 5, 12)), float(np.clip(1.5 + 0.2 * T, 4, 9)))
     _heat_map(ax, W[rows], label, _limit(W[group >= 0], W), aspect="auto")
-    _name_side(ax, "y", [canvas.short(name) for name in model.tasks_[rows].tolist()], group[rows])
+    _name_side(ax, "y", [canvas.short_name(name) for name in model.tasks_[rows].tolist()], group[rows])
     names = model.gram_.feature_names or range(d)
-    _name_side(ax, "x", [canvas.short(name) for name in names], np.zeros(d, np.intp), what="feature")
+    _name_side(ax, "x", [canvas.short_name(name) for name in names], np.zeros(d, np.intp), what="feature")
     return ax
 
 

@@ -47,7 +47,7 @@ def _name_leaves(ax: Axes, tree: TaskTree, order: NDArray[np.intp]) -> None:
     room = canvas.extent_in_points(ax)[1] / len(order)
     size = min(0.85 * room, 9.0)
     if size >= canvas.SMALLEST:
-        texts = [canvas.short(label) for label in tree.labels[order].tolist()]
+        texts = [canvas.short_name(label) for label in tree.labels[order].tolist()]
         canvas.tick_names(ax, "y", range(len(order)), texts, size=size)
         return
     fitting = [h for h, level in enumerate(tree.levels) if (level.max() + 1) * NAME_ROOM <= room * len(order)]
@@ -69,5 +69,5 @@ def _with_room(blocks: list[tuple[int, int]], apart: float) -> list[tuple[int, i
 
 
 def _group_name(tree: TaskTree, members: NDArray[np.intp]) -> str:
-    first = canvas.short(tree.labels[members[:1]].tolist()[0])
+    first = canvas.short_name(tree.labels[members[:1]].tolist()[0])
     return first if len(members) == 1 else f"{first} + {len(members) - 1}"
