@@ -101,7 +101,9 @@ def normal_equations(
 def _about(gram: GramStats, x0: Array, y0: float, *, ones: bool, share: Array | None = None) -> NormalEquations:
     """Second moments about (x0, y0), bordered by a column of ones if asked; `share` of rows if that is their mean."""
     T, d = gram.b.shape
-    n, dx, dy = gram.n, _apart(gram.x_mean, x0, share), _apart(gram.y_mean, y0, share)
+    n = gram.n
+    dx = _apart(gram.x_mean, x0, share)
+    dy = _apart(gram.y_mean, y0, share)
     if ones:
         dx = np.column_stack([dx, np.ones(T)])
     G = (n[:, None] * dx)[:, :, None] * dx[:, None, :]

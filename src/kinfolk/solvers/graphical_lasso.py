@@ -95,7 +95,8 @@ def _solve(C: Array, R: Array, start: Array, *, tol: float, max_iter: int) -> So
 
 def _newton(C: Array, R: Array, Z: Array, *, tol: float) -> Solution:
     """Newton steps within the orthant of the signs of Z (Olsen et al. 2012); the objective falls with every step."""
-    value, gap = objective(Z, C, R), np.inf
+    value = objective(Z, C, R)
+    gap = np.inf
     for k in range(NEWTON_STEPS + 1):
         Sigma = _inverse(Z)
         gap = _gap(value, Sigma, C, R)

@@ -75,11 +75,7 @@ def minimise(problem: Fusion, W: Array, *, tol: float, max_iter: int, callback: 
         if check:
             p = (problem.pull / np.maximum(u, eps))[:, None] * target.DV
             bound = max(bound, problem.dual_bound(p))
-        directions = [target.plus(-1.0, at)] if last is None else [target.plus(-1.0, at), last]
-        steps = best_in_plane(problem, at, directions, eps)  # 3
-        move = directions[0].times(steps[0])
-        if last is not None:
-            move = move.plus(steps[1], last)
+        move = _best_move(problem, at, target, last, eps)  # 3
         new = at.plus(1.0, move)
         value = new.objective(problem)
         floor = 0.04 * tol * problem.scale(history[-1]) / problem.pull.sum()
@@ -113,6 +109,15 @@ def _weight_step(problem: Fusion, system: WeightSystem, at: _Line, reduction: fl
         max_iter=500,
     )
     return solution.value, solution.n_iter
+
+
+def _best_move(problem: Fusion, at: _Line, target: _Line, last: _Line | None, eps: float) -> _Line:
+    """From `at` to the best point of the plane through it, the target of the weight step and the last move."""
+    step = target.plus(-1.0, at)
+    directions = [step] if last is None else [step, last]
+    first, *others = best_in_plane(problem, at, directions, eps)
+    move = step.times(first)
+    return move if last is None else move.plus(others[0], last)
 
 
 def best_in_plane(problem: Fusion, at: _Line, directions: list[_Line], eps: float, max_iter: int = 8) -> Array:

@@ -40,7 +40,9 @@ def conjugate_gradients(
     if scale == 0.0:
         return Solution(np.zeros_like(b), 0, 0.0, True)
     s = precondition(r)
-    p, rs, k = s, inner(r, s), 0
+    p = s
+    rs = inner(r, s)
+    k = 0
     while np.sqrt(inner(r, r)) > tol * scale and k < max_iter:
         q = apply(p)
         curvature = inner(p, q)
@@ -50,7 +52,8 @@ def conjugate_gradients(
         x += step * p
         r -= step * q
         s = precondition(r)
-        rs, rs_old = inner(r, s), rs
+        rs_old = rs
+        rs = inner(r, s)
         p = s + (rs / rs_old) * p
         k += 1
     residual = float(np.linalg.norm(b - apply(x)) / scale)

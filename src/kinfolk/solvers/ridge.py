@@ -107,7 +107,7 @@ def search(error: Callable[[float], float]) -> Choice:
     for ratio in (10**0.5, 10**-0.5):
         while True:
             multiples = sorted(found, reverse=ratio < 1)
-            edge, inner = multiples[-1], multiples[-2]
+            inner, edge = multiples[-2:]
             best = min(found.values())
             if found[edge] > best or found[inner] - best <= GAIN * best or not 1 / WIDEST < edge < WIDEST:
                 break

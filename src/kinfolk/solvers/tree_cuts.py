@@ -12,6 +12,7 @@ from kinfolk.solvers.graph.edges import squared_distances
 
 FUSED = 1e-5  # distances below this share of the largest count as zero
 WIDTH = 0.5  # width of the similarity, in units of the median distance inside the group
+JUMP = 1e-9  # log ratio of heights that differ by more than rounding
 FLOOR = 0.03  # cuts below this share of the highest are one scale: ratios of tiny heights are noise
 
 
@@ -48,7 +49,7 @@ def level_bounds(heights: Array, n_levels: int, *, any_fused: bool) -> list[floa
     # The step from 0 ends a level of the fused tasks; without any it would end a level of single tasks.
     ratio[:1] *= any_fused
     largest = np.sort(np.argsort(-ratio, kind="stable")[: n_levels - 1])
-    return [*heights[largest[ratio[largest] > 1e-9]].tolist(), float(heights[-1])]
+    return [*heights[largest[ratio[largest] > JUMP]].tolist(), float(heights[-1])]
 
 
 def cut_heights(D: Array, size: NDArray[np.intp]) -> Array:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kinfolk.rows.gram import Array
+from kinfolk.rows.gram import TINY, Array
+
+STILL = 1e-24  # variance over mean square of draws that differ by rounding only
 
 
 def split_rhat(draws: Array) -> Array:
@@ -26,8 +28,8 @@ def split_rhat(draws: Array) -> Array:
     within = halves.var(axis=1, ddof=1).mean(axis=0)
     between = length * halves.mean(axis=1).var(axis=0, ddof=1)
     total = (length - 1) / length * within + between / length
-    still = total <= 1e-24 * np.mean(halves**2, axis=(0, 1))
-    return np.where(still, 1.0, np.sqrt(total / np.maximum(within, 1e-24 * total + np.finfo(float).tiny)))
+    still = total <= STILL * np.mean(halves**2, axis=(0, 1))
+    return np.where(still, 1.0, np.sqrt(total / np.maximum(within, STILL * total + TINY)))
 
 
 def effective_size(draws: Array) -> Array:
@@ -38,7 +40,7 @@ def effective_size(draws: Array) -> Array:
     covariance = _autocovariance(halves).mean(axis=0)  # (length, quantities)
     within = covariance[0] * length / (length - 1)
     total = covariance[0] + halves.mean(axis=1).var(axis=0, ddof=1)
-    still = total <= 1e-24 * np.mean(halves**2, axis=(0, 1))
+    still = total <= STILL * np.mean(halves**2, axis=(0, 1))
     rho = 1 - (within - covariance) / np.where(still, 1.0, total)
     rho[0] = 1.0
     pairs = rho[: length // 2 * 2].reshape(length // 2, 2, quantities).sum(axis=1)

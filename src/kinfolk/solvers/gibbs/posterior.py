@@ -56,7 +56,8 @@ def sample(
     """
     T, d = data.b.shape
     state = draw_prior(prior, n_chains, T, d, rng)
-    state.B[:], state.active[:] = 0.0, False  # step 1 begins with what is not yet explained
+    state.B[:] = 0.0  # step 1 begins with what is not yet explained
+    state.active[:] = False
     warm = n_burn // 2
     thin = -(-n_chains * n_samples * T * max(d, 1) // KEPT_NUMBERS)
     draws = Draws.empty((n_chains, -(-n_samples // thin)), T, d)
@@ -90,7 +91,8 @@ def diagnose(draws: Draws, data: Moments) -> dict[str, Any]:
         "log_det": draws.logdet[..., None],
         "n_active": draws.active.sum(axis=-1, dtype=float)[..., None],
     }
-    rhat, ess = {}, {}
+    rhat = {}
+    ess = {}
     for name, values in quantities.items():
         flat = values.reshape(*values.shape[:2], -1)
         rhat[name] = split_rhat(flat).reshape(values.shape[2:])

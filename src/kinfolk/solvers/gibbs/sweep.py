@@ -111,7 +111,8 @@ def sweep(state: State, data: Moments, prior: Prior, rng: np.random.Generator) -
 
 def draw_features(state: State, data: Moments, rng: np.random.Generator) -> None:
     """Step 1, feature after feature."""
-    B, tau = state.B, state.tau
+    B = state.B
+    tau = state.tau
     chains, T, d = B.shape
     R = data.correlations(B)
     diagonal = np.diagonal(data.G, axis1=1, axis2=2)
@@ -128,7 +129,8 @@ def draw_features(state: State, data: Moments, rng: np.random.Generator) -> None
         on = logit + 0.5 * state.logdet + evidence > coin[j]
         new = draw * on[:, None]
         R += (B[:, :, j] - new)[:, :, None] * data.G[:, j, :]
-        B[:, :, j], state.active[:, j] = new, on
+        B[:, :, j] = new
+        state.active[:, j] = on
 
 
 def draw_tasks(state: State, data: Moments, rng: np.random.Generator) -> None:
@@ -151,27 +153,32 @@ def draw_tasks(state: State, data: Moments, rng: np.random.Generator) -> None:
 def relocate(state: State, data: Moments, rng: np.random.Generator) -> None:
     """Step 3, once per chain; a chain without switched-on features keeps still."""
     chains, T, d = state.B.shape
-    c, t = np.arange(chains), np.arange(T)
+    c = np.arange(chains)
+    t = np.arange(T)
     some = state.active.any(axis=1)
+    # The largest of uniform numbers is a uniform choice: one switched-on feature per chain, all chains at once.
     leaving = np.argmax(np.where(state.active, rng.random((chains, d)), -1.0), axis=1)
     B = state.B.copy()
     B[c, :, leaving] = 0.0
     allowed = ~state.active
-    allowed[c, leaving] = True
+    allowed[c, leaving] = True  # a draw from the full conditional has the old value among its choices
+    # Q and r of step 1 for every feature of every chain, as if each took the free place.
     weight = state.tau[:, None, :] * np.diagonal(data.G, axis1=1, axis2=2).T  # (C, d, T)
     r = state.tau[:, None, :] * np.swapaxes(data.correlations(B), 1, 2)
     Q = np.repeat(state.Phi[:, None], d, axis=1)
     Q[:, :, t, t] += weight
-    noise = rng.normal(size=(chains, 1, T)).repeat(d, axis=1)
+    noise = rng.normal(size=(chains, 1, T)).repeat(d, axis=1)  # one draw is used, so one noise serves all features
     flat = chains * d
     draw, evidence = draw_normal(Q.reshape(flat, T, T), r.reshape(flat, T), noise.reshape(flat, T))
+    # The largest of log weights plus Gumbel noise is a draw with probability proportional to the weights.
     gumbel = rng.gumbel(size=(chains, d))
     entering = np.argmax(np.where(allowed, evidence.reshape(chains, d) + gumbel, -np.inf), axis=1)
     B[c, :, entering] = draw.reshape(chains, d, T)[c, entering]
     active = state.active.copy()
     active[c, leaving] = False
     active[c, entering] = True
-    state.B[some], state.active[some] = B[some], active[some]
+    state.B[some] = B[some]
+    state.active[some] = active[some]
 
 
 def rescale(state: State, data: Moments, prior: Prior, rng: np.random.Generator) -> None:
@@ -192,7 +199,8 @@ def rescale(state: State, data: Moments, prior: Prior, rng: np.random.Generator)
         trial = log_g + width * rng.normal(size=fit.shape)
         trial_density = log_density(trial)
         accept = trial_density - density > np.log(rng.random(fit.shape))
-        log_g, density = np.where(accept, trial, log_g), np.where(accept, trial_density, density)
+        log_g = np.where(accept, trial, log_g)
+        density = np.where(accept, trial_density, density)
     g = np.exp(log_g)
     state.B *= g[:, :, None]
     state.Phi /= g[:, :, None] * g[:, None, :]

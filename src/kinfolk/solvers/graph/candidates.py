@@ -13,12 +13,14 @@ nearest tasks, and `certified` says for which share of the tasks that was enough
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.batched import row_dots
 from kinfolk.solvers.graph.edges import EdgeList, squared_distances
-from kinfolk.solvers.graph.learn import learn_graph
+from kinfolk.solvers.graph.learn import learn_graph, solve_on_pool
 from kinfolk.solvers.graph.newton import newton
 from kinfolk.solvers.graph.pairs import (
     Index,
@@ -30,14 +32,18 @@ from kinfolk.solvers.graph.pairs import (
     pairs_within,
 )
 from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import GRAPH_TIE
 
 DENSE_TASKS = 2500  # up to here all pairs are held at once
 NEIGHBORS = 32  # candidates per task at first
 MOST_NEIGHBORS = 512
 SAMPLE = 256  # tasks from which the number of pairs within reach is foreseen
 ROOM = (0.3, 0.1, 0.03, 0.01, 0.0)  # how far beyond the multipliers to reach, in their median
-ENOUGH, TOO_MANY = 24, 100  # pairs per task: what more room may add; what says that the candidates were poor
+ENOUGH = 24  # pairs per task that more room may add
+TOO_MANY = 100  # pairs per task that say that the candidates were poor
 MOST_KEPT = 80  # pairs per task carried from one step to the next
+LEAST_PRICE = 1e-9  # of the farthest distance: multipliers over a price of zero would reach for all pairs
+SAME_THETA = 1e-9  # multipliers found at theta serve another theta this near
 MOST_PAIRS = 10_000_000  # beyond, nobody reads a graph, and solving for it takes minutes
 
 
@@ -60,10 +66,15 @@ class Candidates:
 
     def move_to(self, W: Array) -> None:
         """Take notice of the coefficients."""
-        if not np.array_equal(W, self.W):
-            if len(W) != len(self.W):
-                self.keys = np.empty(0, np.intp)
-            self.W, self.near, self.dual, self.reach, self.k = W.copy(), None, None, np.zeros(len(W)), 0
+        if np.array_equal(W, self.W):
+            return
+        if len(W) != len(self.W):
+            self.keys = np.empty(0, np.intp)
+        self.W = W.copy()
+        self.near = None
+        self.dual = None
+        self.reach = np.zeros(len(W))
+        self.k = 0
 
     def nearest(self, W: Array, k: int) -> Nearest:
         """The k nearest of every task; at least as many as the graph step will want are looked for."""
@@ -74,7 +85,8 @@ class Candidates:
 
     def search(self, W: Array, k: int) -> None:
         """Add the pairs of the k nearest."""
-        index, self.k = self.nearest(W, k).index, k
+        index = self.nearest(W, k).index
+        self.k = k
         self.add(pair_keys(np.repeat(np.arange(len(W)), index.shape[1]), index.ravel(), len(W)))
 
     def add(self, keys: Index) -> Index:
@@ -92,15 +104,20 @@ class Candidates:
         T = len(W)
         reach, pairs = _foresee(W, need, short, self.reach)
         most_neighbors = min(MOST_NEIGHBORS, max(NEIGHBORS, self.most_pairs // T), T - 1)
+        # 1 Poor candidates: four times as many of the nearest bring the multipliers down before anything is measured.
         if pairs > min(TOO_MANY * T, self.most_pairs) and self.k < most_neighbors:
             self.search(W, min(4 * self.k, most_neighbors) if self.near is not None else NEIGHBORS)
             return True
+        # 2 Good candidates, and still more pairs than may be held: the answer stays, certified for some of the tasks.
         if pairs > self.most_pairs:
             return False
+        # 3 All pairs within reach, from both ends if most tasks fall short: one pass is then cheaper than by task.
         self.reach = reach
         new = self.add(pairs_within(W, reach, None if len(short) > T // 2 else short))
-        i, j = new // T, new % T
-        return bool((need[i] + need[j] > pair_distances(W, i, j) * (1 + 1e-14)).any())
+        # 4 The reach has room beyond the need: only pairs that want an edge at these multipliers change the answer.
+        i = new // T
+        j = new % T
+        return bool((need[i] + need[j] > pair_distances(W, i, j) * (1 + GRAPH_TIE)).any())
 
     def certified(self, need: Array) -> float:
         """Share of tasks at which no pair outside the candidates wants an edge, for sure."""
@@ -162,35 +179,53 @@ def by_candidates(
     The `certified` share of the result is 1 unless the rounds ran out or too many pairs were wanted: see
     `Candidates.certified`; and 0 if the last solve did not converge.
     """
-    T, unit = len(W), float(np.sqrt(2 * alpha) * np.sqrt(beta))
     known = candidates or Candidates()
     known.move_to(W)
     if not len(known.keys):
         known.search(W, k)
-    spread = float(((W - W.mean(axis=0)) ** 2).sum(axis=1).max())
-    theta = max(gamma / unit, 1e-9 / max(spread, TINY))  # gamma = 0 wants every pair
-    if known.dual is not None and np.isclose(known.dual[0], theta, rtol=1e-9, atol=0):
+    unit = float(np.sqrt(2 * alpha) * np.sqrt(beta))
+    farthest = float(((W - W.mean(axis=0)) ** 2).sum(axis=1).max())
+    theta = max(gamma / unit, LEAST_PRICE / max(farthest, TINY))  # gamma = 0 wants every pair
+    if known.dual is not None and np.isclose(known.dual[0], theta, rtol=SAME_THETA, atol=0):
         start = known.dual[1] * unit
-    n_iter = 0
-    for _ in range(rounds):
-        edges = EdgeList(known.keys // T, known.keys % T, T)
-        z = pair_distances(W, edges.i, edges.j)
-        solution = newton(edges, z, alpha=alpha, beta=beta, gamma=gamma, start=start)
-        assert solution.dual is not None
-        n_iter, start, lam = n_iter + solution.n_iter, solution.dual, solution.dual / unit
-        need = lam / (2 * theta)
-        share = known.certified(need)
-        if share == 1:
-            break
-        if not known.widen(W, need, np.flatnonzero(need > known.reach)):
-            share = known.certified(need)
-            break
-    known.dual = theta, lam
-    known.forget_far_pairs(z, edges, need)
-    method = f"{solution.method} (candidates)"
-    value = edges.adjacency(solution.value)
-    certified = share if solution.converged else 0.0
-    return replace(solution, value=value, n_iter=n_iter, method=method, certified=certified)
+    pool = _NearPairs(W, known, price=2 * theta * unit)
+    step = partial(newton, alpha=alpha, beta=beta, gamma=gamma)
+    edges, solution = solve_on_pool(pool, step, start, rounds)
+    assert solution.dual is not None
+    known.dual = theta, solution.dual / unit
+    known.forget_far_pairs(pool.z, edges, pool.need)
+    return replace(
+        solution,
+        value=edges.adjacency(solution.value),
+        method=f"{solution.method} (candidates)",
+        certified=pool.share if solution.converged else 0.0,
+    )
+
+
+class _NearPairs:
+    """The candidates at the coefficients W, as a pool of the graph step, and the certified `share` of the tasks."""
+
+    def __init__(self, W: Array, known: Candidates, price: float) -> None:
+        self.W = W
+        self.known = known
+        self.price = price
+        self.share = 0.0
+
+    def edges(self) -> tuple[EdgeList, Array]:
+        T = len(self.W)
+        edges = EdgeList(self.known.keys // T, self.known.keys % T, T)
+        self.z = pair_distances(self.W, edges.i, edges.j)
+        return edges, self.z
+
+    def widen(self, dual: Array) -> bool:
+        self.need = dual / self.price  # the reach that the multipliers ask for
+        self.share = self.known.certified(self.need)
+        if self.share == 1:
+            return False
+        more = self.known.widen(self.W, self.need, np.flatnonzero(self.need > self.known.reach))
+        if not more:  # what was added needs no new solve, and may have completed the certificate
+            self.share = self.known.certified(self.need)
+        return more
 
 
 def _with_room(need: Array, short: Index, reach: Array, room: float) -> Array:
@@ -207,7 +242,7 @@ def _foresee(W: Array, need: Array, short: Index, reach: Array) -> tuple[Array, 
     """
     some = short[:: max(1, len(short) // SAMPLE)]
     V = W - np.median(W, axis=0)
-    norm = np.einsum("td,td->t", V, V)
+    norm = row_dots(V, V)
     z = norm[some, None] + norm - 2 * V[some] @ V.T
     for room in ROOM:
         wide = _with_room(need, short, reach, room)

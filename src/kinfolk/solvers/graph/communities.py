@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.solvers.tolerances import MARGIN
+
 
 def modularity(A: sparse.csr_array, group: NDArray[np.intp]) -> float:
     """Share of edge weight inside groups beyond what degrees alone would give.
@@ -45,7 +47,8 @@ def _move_nodes(A: sparse.csr_array, rounds: int = 50) -> NDArray[np.intp]:
     T = A.shape[0]
     degree = np.asarray(A.sum(axis=1)).ravel()
     total = degree.sum()
-    group, weight_of = np.arange(T), degree.copy()
+    group = np.arange(T)
+    weight_of = degree.copy()
     for _ in range(rounds):
         moved = False
         for node in range(T):
@@ -61,7 +64,7 @@ def _move_nodes(A: sparse.csr_array, rounds: int = 50) -> NDArray[np.intp]:
             gain = link - degree[node] * weight_of[candidates] / total
             best = candidates[np.argmax(gain)]
             stay = gain[place[-1]]
-            target = best if gain.max() > stay + 1e-12 * total else home
+            target = best if gain.max() > stay + MARGIN * total else home
             group[node] = target
             weight_of[target] += degree[node]
             moved |= target != home

@@ -14,6 +14,9 @@ from scipy import sparse
 
 from kinfolk.memory import check_memory
 from kinfolk.rows.gram import Array
+from kinfolk.solvers.batched import row_dots
+
+NEAR = 1e-6  # of the squared norms: distances below it have lost six digits or more to cancellation
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,9 +71,8 @@ class EdgeList:
         """
         keep = a > 0
         i, j, a = self.i[keep], self.j[keep], a[keep]
-        rows, columns = np.concatenate([i, j]), np.concatenate([j, i])
-        A = sparse.coo_array((np.concatenate([a, a]), (rows, columns)), shape=(self.size, self.size))
-        return sparse.csr_array(A)
+        both_ways = np.concatenate([i, j]), np.concatenate([j, i])
+        return sparse.csr_array((np.concatenate([a, a]), both_ways), shape=(self.size, self.size))
 
 
 def laplacian(A: sparse.csr_array) -> sparse.csr_array:
@@ -93,10 +95,10 @@ def squared_distances(W: Array) -> Array:
     """
     check_memory(32.0 * len(W) ** 2, f"the distances between {len(W)} tasks", "Fit groups of tasks apart.")
     centred = W - W.mean(axis=0)
-    norm = np.einsum("td,td->t", centred, centred)
+    norm = row_dots(centred, centred)
     Z = norm[:, None] + norm[None, :] - 2 * centred @ centred.T
     # The product form loses digits for near pairs: those are recomputed from differences.
-    near = np.argwhere(np.triu(1e-6 * (norm[:, None] + norm[None, :]) >= Z, k=1))
+    near = np.argwhere(np.triu(NEAR * (norm[:, None] + norm[None, :]) >= Z, k=1))
     if len(near):
         i, j = near.T
         exact = np.empty(len(i))

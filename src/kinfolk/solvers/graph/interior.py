@@ -6,7 +6,8 @@ The scaled graph step (alpha = 1, beta = 1/2, c = 2 theta z), with degrees d and
 
 Newton's method with a_e s_e = mu -> 0 (Mehrotra's predictor and corrector) needs one T x T Cholesky factor per
 iteration. The weights a and the slacks s are separate unknowns, so a task a million times farther away than the
-rest, or beta = 1e-6, costs no digits and no iterations, where the dual Newton of `newton.py` meets one kink at a time.
+rest, or beta = 1e-6, costs no digits and no iterations; in the dual Newton of `newton.py` pairs then turn active one by
+one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from scipy import linalg
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.graph.edges import EdgeList
 from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import LAST_DIGIT
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +96,8 @@ class _System:
     """The Newton system at one iterate: factorised once, solved for two right-hand sides."""
 
     def __init__(self, edges: EdgeList, c: Array, point: Iterate) -> None:
-        self.edges, self.point = edges, point
+        self.edges = edges
+        self.point = point
         self.dual_residual = c + 2 * point.a - edges.at_ends(point.lam) - point.s
         self.primal_residual = edges.degrees(point.a) - point.d
         self.weight = point.a / (2 * point.a + point.s)
@@ -103,7 +106,7 @@ class _System:
         H = np.eye(edges.size)
         off = self.weight * self.scale[edges.i] * self.scale[edges.j]
         H[edges.i, edges.j] = H[edges.j, edges.i] = off
-        H[np.diag_indices(edges.size)] += 1e-15
+        H[np.diag_indices(edges.size)] += LAST_DIGIT  # singular by rounding only
         self.factor = linalg.cho_factor(H, lower=True, overwrite_a=True)
 
     def solve(self, edge_target: Array, node_target: Array) -> Iterate:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,8 +16,11 @@ from kinfolk.solvers.graph.edges import EdgeList
 from kinfolk.solvers.graph.newton import HARD, newton
 from kinfolk.solvers.graph.primal_dual import primal_dual
 from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import GRAPH_CHANGE, GRAPH_GAP, GRAPH_TIE
 
 CANDIDATES = 32  # nearest neighbours of every task that are looked at to guess its multiplier
+LIKELY = 1.3  # a guessed multiplier may be this much too small: more pairs cost less than another solve
+SYMMETRIC = 1e-8  # of the largest distance: what distances from single precision may lack in symmetry
 METHODS = ("auto", "newton", "primal_dual")
 
 
@@ -68,45 +73,66 @@ def learn_graph(
     if T == 1:
         return Solution(sparse.csr_array((1, 1)), 0, 0.0, True, "nothing to connect", np.zeros(1))
 
-    def step(edges: EdgeList, start: Array | None) -> Solution:
-        solve = primal_dual if method == "primal_dual" else newton
-        stop = tol if tol is not None else 1e-8 if method == "primal_dual" else 1e-12
-        return solve(edges, Z[edges.i, edges.j], alpha=alpha, beta=beta, gamma=gamma, start=start, tol=stop)
-
+    solve, default_tol = (primal_dual, GRAPH_CHANGE) if method == "primal_dual" else (newton, GRAPH_GAP)
+    step = partial(solve, alpha=alpha, beta=beta, gamma=gamma, tol=default_tol if tol is None else tol)
     if T <= 4 * CANDIDATES or method == "primal_dual":
         edges = EdgeList.complete(T)
-        solution = step(edges, start)
+        solution = step(edges, Z[edges.i, edges.j], start=start)
     else:
-        edges, solution = _by_candidates(Z, 2 * gamma, np.sqrt(2 * alpha) * np.sqrt(beta), step, start)
+        pool = _AllPairs(Z, price=2 * gamma, unit=np.sqrt(2 * alpha) * np.sqrt(beta))
+        edges, solution = solve_on_pool(pool, step, start, rounds=T * T)  # every round but the last adds a pair
     return replace(solution, value=edges.adjacency(solution.value))
 
 
-def _by_candidates(
-    Z: Array,
-    price: float,
-    unit: float,
-    step: Callable[[EdgeList, Array | None], Solution],
-    start: Array | None,
-) -> tuple[EdgeList, Solution]:
-    """Solve on likely pairs, add every pair that wants in, repeat until none does.
+class Pool(Protocol):
+    """Pairs that are tried for an edge, and the rule by which there come to be more."""
 
-    A pair is zero in the full answer when lam_i + lam_j <= 2 gamma z_ij. All pairs are checked, so the result is
-    the exact dense answer at the cost of its candidates.
+    def edges(self) -> tuple[EdgeList, Array]:
+        """The pairs and their squared distances."""
+        ...
+
+    def widen(self, dual: Array) -> bool:
+        """Add the pairs that want an edge at these multipliers; whether the next solve may differ."""
+        ...
+
+
+def solve_on_pool(
+    pool: Pool, step: Callable[..., Solution], start: Array | None, rounds: int
+) -> tuple[EdgeList, Solution]:
+    """Solve on likely pairs, add those that want an edge, repeat until none does or the rounds end.
+
+    A pair is zero in the full answer when lam_i + lam_j <= 2 gamma z_ij. So where no pair outside the pool wants in,
+    the answer on the pool is the answer over all pairs, at the cost of the pool.
     """
-    T, n_iter = len(Z), 0
-    chosen = _likely_pairs((price / unit) * Z)
-    while True:
-        i, j = np.nonzero(chosen)
-        edges = EdgeList(i, j, T)
-        solution = step(edges, start)
+    n_iter = 0
+    for _ in range(rounds):
+        edges, z = pool.edges()
+        solution = step(edges, z, start=start)
         n_iter += solution.n_iter
         start = solution.dual
         assert start is not None
-        wants_in = start[:, None] + start[None, :] > price * Z * (1 + 1e-14)
-        missing = np.triu(wants_in & ~chosen, k=1)
-        if not missing.any():
-            return edges, replace(solution, n_iter=n_iter)
-        chosen |= missing
+        if not pool.widen(start):
+            break
+    return edges, replace(solution, n_iter=n_iter)
+
+
+class _AllPairs:
+    """Likely pairs of a full matrix Z of distances; every other pair is looked at after every solve."""
+
+    def __init__(self, Z: Array, *, price: float, unit: float) -> None:
+        self.Z = Z
+        self.price = price
+        self.chosen = _likely_pairs((price / unit) * Z)
+
+    def edges(self) -> tuple[EdgeList, Array]:
+        i, j = np.nonzero(self.chosen)
+        return EdgeList(i, j, len(self.Z)), self.Z[i, j]
+
+    def widen(self, dual: Array) -> bool:
+        wants_in = dual[:, None] + dual[None, :] > self.price * self.Z * (1 + GRAPH_TIE)
+        missing = np.triu(wants_in & ~self.chosen, k=1)
+        self.chosen |= missing
+        return bool(missing.any())
 
 
 def _likely_pairs(c: Array) -> NDArray[np.bool_]:
@@ -122,7 +148,7 @@ def _likely_pairs(c: Array) -> NDArray[np.bool_]:
     k = np.arange(1, CANDIDATES + 1)
     total = np.cumsum(half, axis=1)
     lam = ((total + np.sqrt(total**2 + 4 * k)) / (2 * k)).min(axis=1)
-    mask = 1.3 * (lam[:, None] + lam[None, :]) > c
+    mask = LIKELY * (lam[:, None] + lam[None, :]) > c
     mask |= away <= 2 * half[:, -1:]
     lonely = np.flatnonzero(2 * half[:, 0] > HARD)
     if len(lonely) <= len(c) // 20:
@@ -140,6 +166,6 @@ def check_distances(Z: ArrayLike) -> Array:
     if (Z < 0).any():
         raise ValueError(f"Z must not be negative: its least entry is {Z.min():.3g}")
     scale = Z.max()
-    if np.abs(Z - Z.T).max() > 1e-8 * scale or np.abs(np.diagonal(Z)).max() > 1e-8 * scale:
+    if np.abs(Z - Z.T).max() > SYMMETRIC * scale or np.abs(np.diagonal(Z)).max() > SYMMETRIC * scale:
         raise ValueError("Z must be symmetric with a zero diagonal")
     return Z

@@ -18,6 +18,9 @@ from kinfolk.solvers.graph.edges import squared_distances
 from kinfolk.solvers.graph.learn import learn_graph
 from kinfolk.solvers.tolerances import SAME_SQUARE
 
+EQUAL = 1e-12  # of squared distances of mean 1: a node whose k nearest are equally far has no upper bound on theta
+COUNT_GAP = 1e-6  # duality gap of graphs whose edges are only counted
+
 
 def theta_of_weights(W: Array, k: float, candidates: Candidates | None = None) -> float:
     """theta for about k neighbours among tasks with coefficients W; for many tasks the formula stands alone.
@@ -48,12 +51,14 @@ def theta_for_neighbors(Z: Array, k: float, *, within: float = 0.05) -> float:
     >>> 4.75 <= A.nnz / 60 <= 5.25
     True
     """
-    T, scale = len(Z), float(Z.mean())
+    T = len(Z)
+    scale = float(Z.mean())
     if scale == 0:
         return 1.0
     if T == 2:  # the one edge is there at any theta; this one does not depend on the units of the targets
         return 1 / scale
-    Z, k = Z / scale, min(k, T - 1)
+    Z = Z / scale
+    k = min(k, T - 1)
     whole = max(1, min(round(k), T - 2))
     closest = np.sort(np.partition(Z, whole + 1, axis=1)[:, : whole + 2], axis=1)[:, 1:]  # without the diagonal's zero
     return _refine(Z, k, _formula(closest, whole), within) / scale
@@ -63,7 +68,7 @@ def _formula(closest: Array, k: int) -> float:
     """Geometric mean of the two bounds, each the median over nodes, from their k + 1 least distances of scale 1."""
     c_k = closest[:, :k].sum(axis=1)
     lower, upper = (
-        float(np.median(1 / np.sqrt(np.maximum(k * z**2 - c_k * z, 1e-12)))) for z in (closest[:, k], closest[:, k - 1])
+        float(np.median(1 / np.sqrt(np.maximum(k * z**2 - c_k * z, EQUAL)))) for z in (closest[:, k], closest[:, k - 1])
     )
     return 1.1 * lower if k == 1 else float(np.sqrt(lower * upper))
 
@@ -71,17 +76,22 @@ def _formula(closest: Array, k: int) -> float:
 def _refine(Z: Array, k: float, theta: float, within: float, tries: int = 16) -> float:
     """Bisection on log theta: the number of neighbours falls as theta grows."""
     T = len(Z)
-    low, high, start = 0.0, np.inf, None
+    low = 0.0
+    high = np.inf
+    start = None
     best, best_miss = theta, np.inf
     for _ in range(tries):
-        solution = learn_graph(Z, alpha=1.0, beta=0.5, gamma=theta, start=start, tol=1e-6)
+        solution = learn_graph(Z, alpha=1.0, beta=0.5, gamma=theta, start=start, tol=COUNT_GAP)
         start = solution.dual
         mean = solution.value.nnz / T
         if abs(mean - k) < best_miss:
             best, best_miss = theta, abs(mean - k)
         if best_miss <= within * k:
             break
-        low, high = (theta, high) if mean > k else (low, theta)
+        if mean > k:
+            low = theta
+        else:
+            high = theta
         ratio = np.clip(mean / k, 0.25, 4.0)
         theta = np.sqrt(low * high) if low > 0 and high < np.inf else theta * ratio**1.2
     return float(best)

@@ -24,12 +24,15 @@ from kinfolk.solvers.graph.edges import EdgeList
 from kinfolk.solvers.graph.interior import interior_point
 from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import GRAPH_GAP, LAST_DIGIT, ROUNDING
 
 DENSE_HESSIAN = 400  # below this many tasks a dense Cholesky beats conjugate gradients
 DENSE_INTERIOR = 4000  # the interior-point steps factorise a dense T x T matrix
-HARD = 10.0  # least c of a task above which kinks, met one by one, would cost the dual Newton dozens of steps
+HARD = 10.0  # least c of a task above which pairs turn active one by one, dozens of steps of the dual Newton
 FAR = 10.0  # largest multiplier over the median from which Newton's systems are solved more exactly
 PATIENCE = 12  # dual Newton steps before the interior point takes over
+ROUGHEST = 1e-2  # residual of a Newton system far from the answer
+FINEST = 1e-9  # and near it, where no task is far
 POLISH = 1e-6  # the last step is quadratic: one more than needed brings the multipliers to rounding
 
 
@@ -41,7 +44,7 @@ def newton(
     beta: float,
     gamma: float = 1.0,
     start: Array | None = None,
-    tol: float = 1e-12,
+    tol: float = GRAPH_GAP,
     max_iter: int = 60,
 ) -> Solution:
     """Edge weights that minimise the graph step over the given edges.
@@ -64,13 +67,16 @@ def newton(
     dense = edges.size <= DENSE_INTERIOR
     hard = dense and nearest.max() > HARD
     lam = _start(nearest) if start is None else start / unit
-    point, n_iter = _climb(edges, c, lam, POLISH * tol, 0 if hard else PATIENCE if dense else max_iter)
-    a, gap, method = point.a, point.gap, "newton"
+    patience = PATIENCE if dense else max_iter
+    point, n_iter = _climb(edges, c, lam, POLISH * tol, 0 if hard else patience)
+    a, gap = point.a, point.gap
+    method = "newton"
     if gap > tol and dense:
         inner = interior_point(edges, c, _alone(edges, c, nearest), tol=tol, max_iter=max_iter)
         assert inner.dual is not None
         point, steps = _climb(edges, c, inner.dual, POLISH * tol, 2)
-        n_iter, method = n_iter + inner.n_iter + steps, "newton (interior point)"
+        n_iter += inner.n_iter + steps
+        method = "newton (interior point)"
         # Rounding keeps a(lam) from the gap when one task is very far away: then the interior point has the better a.
         a, gap = (point.a, point.gap) if point.gap <= inner.residual else (inner.value, inner.residual)
     return Solution(np.sqrt(alpha / (2 * beta)) * a, n_iter, gap, gap <= tol, method, point.lam * unit)
@@ -87,7 +93,9 @@ def _nearest(edges: EdgeList, c: Array) -> Array:
 def _start(nearest: Array) -> Array:
     """Multipliers if every task had its nearest neighbour alone: the positive root of lam (lam - nearest) = 1.
 
-    That is too high for most, on purpose: Newton then meets every kink from its active side.
+    That is above the answer for most tasks, and starting above is better. The dual is piecewise smooth: its second
+    derivative jumps where a pair becomes active, lam_i + lam_j = c_e. From above, all pairs that will be active are,
+    so the Hessian of the first step already has them; from below they would join one by one.
     """
     return (nearest + np.sqrt(nearest**2 + 4)) / 2
 
@@ -133,7 +141,8 @@ def _climb(edges: EdgeList, c: Array, lam: Array, tol: float, max_iter: int) -> 
 
 def _newton_step(edges: EdgeList, point: _Point) -> Array:
     """Solve (diag(1/lam^2) + (D_active + A_active)/2) step = g, in units of lam."""
-    lam, g = point.lam, point.gradient
+    lam = point.lam
+    g = point.gradient
     active = edges.select(point.a > 0)
     count = active.degrees(np.ones(len(active)))
     diagonal = 1 / lam**2 + count / 2
@@ -142,12 +151,12 @@ def _newton_step(edges: EdgeList, point: _Point) -> Array:
     if edges.size <= DENSE_HESSIAN:
         H = np.eye(edges.size)
         H[active.i, active.j] = H[active.j, active.i] = off
-        H[np.diag_indices(edges.size)] += 1e-15
+        H[np.diag_indices(edges.size)] += LAST_DIGIT  # singular by rounding only
         return scale * linalg.cho_solve(linalg.cho_factor(H, lower=True), scale * g)
     H = active.adjacency(off) + sparse.eye_array(edges.size, format="csr")
     # A far task has a large multiplier and a gradient that is tiny beside the others': it must not drown in them.
     far = max(1.0, float(lam.max() / np.median(lam)) / FAR)
-    forcing = max(1e-13, min(1e-2, max(1e-9, point.gap)) / far**2)
+    forcing = max(ROUNDING, min(ROUGHEST, max(FINEST, point.gap)) / far**2)  # as exact as the gap makes use of
     inner = conjugate_gradients(H.__matmul__, scale * g, np.copy, tol=forcing, max_iter=3000)
     return scale * inner.value
 

@@ -9,12 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.batched import row_dots
 from kinfolk.threads import allowed_threads, single_threaded
 
 Index = NDArray[np.intp]
 
 PAIRS_AT_ONCE = 20_000_000
-BLOCK = 256, 2048  # a block of products stays in the second-level cache: 1 ns a pair, 3 when it does not
+BLOCK_ROWS = 256  # a block of products stays in the second-level cache: 1 ns a pair, 3 when it does not
+BLOCK_COLUMNS = 2048
+LARGEST_SINGLE = 1e30  # squares beyond would overflow in single precision
 SINGLE = 0.02  # single precision is used while its error is below this share of the reach
 
 
@@ -57,7 +60,7 @@ def pair_distances(W: Array, i: Index, j: Index) -> Array:
     for start in range(0, len(i), block):
         part = slice(start, start + block)
         difference = W[i[part]] - W[j[part]]
-        z[part] = np.einsum("ed,ed->e", difference, difference)
+        z[part] = row_dots(difference, difference)
     return z
 
 
@@ -100,7 +103,7 @@ def _close_pairs(W: Array, left: Array, right: Array, rows: Index | None) -> tup
     half_only = rows is None and left is right
 
     def look(start: int) -> tuple[Index, Index, Array]:
-        a, b = _hits(one[ask[start : start + BLOCK[0]]], two, start if half_only else 0)
+        a, b = _hits(one[ask[start : start + BLOCK_ROWS]], two, start if half_only else 0)
         a = ask[start + a]
         keep = a < b if half_only else a != b
         a, b = a[keep], b[keep]
@@ -110,7 +113,7 @@ def _close_pairs(W: Array, left: Array, right: Array, rows: Index | None) -> tup
 
     # Blocks this small gain nothing from threads inside a product: one thread works on each block.
     with single_threaded(), ThreadPoolExecutor(allowed_threads()) as pool:
-        found = list(pool.map(look, range(0, len(ask), BLOCK[0])))
+        found = list(pool.map(look, range(0, len(ask), BLOCK_ROWS)))
     found.append((np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0)))
     a, b, z = (np.concatenate(part) for part in zip(*found, strict=True))
     return a, b, z
@@ -120,8 +123,9 @@ def _sides(W: Array, left: Array, right: Array) -> tuple[Array, Array]:
     """The two factors of the bilinear form, in single precision where that is enough."""
     unit = max(float(np.median(left)), TINY)
     V = (W - np.median(W, axis=0)) * np.sqrt(2 / unit)
-    half = np.einsum("td,td->t", V, V) / 2
-    left, right = left / unit, right / unit
+    half = row_dots(V, V) / 2
+    left = left / unit
+    right = right / unit
     dtype = _precision(half + left, W.shape[1])
     error = (W.shape[1] + 8) * np.finfo(dtype).eps * (half + left + right)
     ones = np.ones(len(W))
@@ -133,7 +137,7 @@ def _sides(W: Array, left: Array, right: Array) -> tuple[Array, Array]:
 def _precision(size: Array, d: int) -> type[np.floating]:
     """Single precision where its rounding is small beside the reach, whose median is 1 here, for nearly all tasks."""
     error = (d + 8) * np.finfo(np.float32).eps * float(np.quantile(size, 0.999))
-    return np.float32 if error < SINGLE and size.max() < 1e30 else np.float64
+    return np.float32 if error < SINGLE and size.max() < LARGEST_SINGLE else np.float64
 
 
 def _hits(one: Array, two: Array, first: int) -> tuple[Index, Index]:
@@ -141,18 +145,20 @@ def _hits(one: Array, two: Array, first: int) -> tuple[Index, Index]:
 
     Hits are rare, so comparisons are searched eight at a time, as the bytes of one integer.
     """
-    width = BLOCK[1]
-    product, positive = np.empty((len(one), width), one.dtype), np.empty((len(one), width), bool)
-    found_rows, found_columns = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
+    width = BLOCK_COLUMNS
+    product = np.empty((len(one), width), one.dtype)  # both are written again for every block: no allocation inside
+    positive = np.empty((len(one), width), bool)
+    found_rows = [np.empty(0, np.intp)]
+    found_columns = [np.empty(0, np.intp)]
     for start in range(first, two.shape[1], width):
         part = two[:, start : start + width]
         if part.shape[1] < width:
-            product.fill(0)
+            product.fill(0)  # the last block is narrower: what the one before left there must not count
         np.matmul(one, part, out=product[:, : part.shape[1]])
         np.greater(product, 0, out=positive)
-        eights = np.flatnonzero(positive.ravel().view(np.uint64))
+        eights = np.flatnonzero(positive.ravel().view(np.uint64))  # integers with a true byte: an eighth of the search
         which, byte = np.nonzero(positive.reshape(-1, 8)[eights])
-        place = 8 * eights[which] + byte
+        place = 8 * eights[which] + byte  # in the block, row after row
         found_rows.append(place // width)
         found_columns.append(start + place % width)
     return np.concatenate(found_rows), np.concatenate(found_columns)

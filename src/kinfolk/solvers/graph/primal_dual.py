@@ -12,6 +12,7 @@ from kinfolk.rows.gram import Array
 from kinfolk.solvers.batched import relative
 from kinfolk.solvers.graph.edges import EdgeList
 from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import GRAPH_CHANGE
 
 
 def primal_dual(
@@ -22,7 +23,7 @@ def primal_dual(
     beta: float,
     gamma: float = 1.0,
     start: Array | None = None,
-    tol: float = 1e-8,
+    tol: float = GRAPH_CHANGE,
     max_iter: int = 20_000,
 ) -> Solution:
     """Edge weights that minimise 2 gamma z'a + 2 beta ||a||^2 - alpha sum log(S a) over a >= 0.
@@ -34,7 +35,8 @@ def primal_dual(
     step = 0.99 / (4 * beta + np.sqrt(2 * (edges.size - 1)))
     a = np.zeros(len(z))
     v = np.zeros(edges.size) if start is None else -start
-    p, change = a, np.inf
+    p = a
+    change = np.inf
     for n_iter in range(1, max_iter + 1):  # noqa: B007
         y = a - step * (4 * beta * a + St(v))  # 4
         y_bar = v + step * S(a)
@@ -42,7 +44,8 @@ def primal_dual(
         p_bar = (y_bar - np.sqrt(y_bar**2 + 4 * alpha * step)) / 2
         q = p - step * (4 * beta * p + St(p_bar))  # 6
         q_bar = p_bar + step * S(p)
-        a, v = a - y + q, v - y_bar + q_bar  # 7
+        a = a - y + q  # 7
+        v = v - y_bar + q_bar
         change = max(relative(q - y, a), relative(q_bar - y_bar, v))  # 3
         if change <= tol:
             break

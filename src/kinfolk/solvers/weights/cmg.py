@@ -20,6 +20,7 @@ from scipy.sparse.csgraph import connected_components
 
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.graph.edges import laplacian
+from kinfolk.solvers.tolerances import MARGIN
 from kinfolk.solvers.weights.multigrid import Level, Multigrid
 
 Index = NDArray[np.intp]
@@ -60,13 +61,15 @@ def combinatorial_multigrid(A: sparse.csr_array, excess: ArrayLike) -> Multigrid
         cluster = _clusters(A, slack, alone)
         P = _interpolation(cluster)
         levels.append(Level.of(_matrix(A, slack), P, 1))
-        A, slack = _without_diagonal(sparse.csr_array(P.T @ A @ P)), P.T @ slack
+        A = _without_diagonal(sparse.csr_array(P.T @ A @ P))
+        slack = P.T @ slack
         alone = np.bincount(cluster, alone) > 0
     return Multigrid(_with_repeats(levels, A), _matrix(A, slack))
 
 
 def _checked(A: sparse.csr_array, excess: ArrayLike) -> tuple[sparse.csr_array, Array]:
-    A, excess = sparse.csr_array(A, dtype=np.float64), np.asarray(excess, dtype=np.float64)
+    A = sparse.csr_array(A, dtype=np.float64)
+    excess = np.asarray(excess, dtype=np.float64)
     if A.shape[0] != A.shape[1] or excess.shape != (A.shape[0],):
         raise ValueError(f"need a square A and one excess per node, got shapes {A.shape} and {excess.shape}")
     if not np.isfinite(A.data).all() or not np.isfinite(excess).all():
@@ -74,7 +77,7 @@ def _checked(A: sparse.csr_array, excess: ArrayLike) -> tuple[sparse.csr_array, 
     if (A.data < 0).any() or (excess < 0).any():
         least = min(A.data.min(initial=0.0), excess.min(initial=0.0))
         raise ValueError(f"weights and excess must not be negative: the least is {least:.3g}")
-    if A.nnz and abs(A - A.T).max() > 1e-12 * A.data.max():
+    if A.nnz and abs(A - A.T).max() > MARGIN * A.data.max():
         raise ValueError("A must be symmetric")
     return _without_diagonal(A), excess
 
@@ -93,7 +96,8 @@ def _components(A: sparse.csr_array, excess: Array) -> Index:
 
 def _clusters(A: sparse.csr_array, excess: Array, alone: NDArray[np.bool_]) -> Index:
     """A cluster number for every node; nodes that are `alone` keep one of their own."""
-    root, own = _roots(_cut(_heaviest(A))), np.arange(A.shape[0])
+    root = _roots(_cut(_heaviest(A)))
+    own = np.arange(A.shape[0])
     joined = np.where(alone, own, root)
     loose = _inside(A, root) < LOOSE * (_degree(A) + excess)
     # A root that leaves its cluster must not take the others along: leavers get labels that nobody else has.
@@ -102,16 +106,23 @@ def _clusters(A: sparse.csr_array, excess: Array, alone: NDArray[np.bool_]) -> I
 
 
 def _heaviest(A: sparse.csr_array) -> Index:
-    """The heaviest neighbour of every node, ties by one order of all edges, so that pointers close no long cycle."""
+    """The heaviest neighbour of every node, ties by one order of all edges, so that pointers close no long cycle.
+
+    Along pointers the edges never get lighter, so a cycle has edges of equal weight; if one order of all edges breaks
+    the ties, only two nodes that point at each other can close one.
+    """
     T = A.shape[0]
     i = np.repeat(np.arange(T), np.diff(A.indptr))
     j = A.indices.astype(np.intp)
+    # Equal weights in a regular graph: in the order of the indices, chains of pointers would run through all of it. The
+    # order is scrambled, the same for both ends of an edge; multipliers and modulus are those of common hash functions.
     mixed = (np.minimum(i, j) * 2654435761 + np.maximum(i, j) * 40503) % 2147483647
-    order = np.lexsort((np.maximum(i, j), np.minimum(i, j), mixed, A.data, i))
+    order = np.lexsort((np.maximum(i, j), np.minimum(i, j), mixed, A.data, i))  # by node, then weight, then ties
     last = np.searchsorted(i[order], np.arange(T), side="right") - 1
     parent = np.arange(T)
     has = np.diff(A.indptr) > 0
     parent[has] = j[order][last[has]]
+    # Of two that point at each other the one with the lower number is the root.
     mutual = (parent[parent] == np.arange(T)) & (np.arange(T) < parent)
     parent[mutual] = np.flatnonzero(mutual)
     return parent
@@ -120,12 +131,14 @@ def _heaviest(A: sparse.csr_array) -> Index:
 def _cut(parent: Index) -> Index:
     """Cut every third generation off its tree, except nodes without children."""
     T = len(parent)
-    up, depth = parent.copy(), (parent != np.arange(T)).astype(np.intp)
-    while True:
+    up = parent.copy()
+    depth = (parent != np.arange(T)).astype(np.intp)
+    while True:  # pointer doubling: after k rounds `up` is 2^k generations up, and depth counts that far
         above = depth[up]
         if not above.any():
             break
-        depth, up = depth + above, up[up]
+        depth = depth + above
+        up = up[up]
     has_children = np.bincount(parent[parent != np.arange(T)], minlength=T) > 0
     cut = (depth % 3 == 0) & has_children
     return np.where(cut, np.arange(T), parent)
