@@ -191,8 +191,7 @@ class TestPredict:
         frame = pd.read_csv("data.csv", dtype={"shop": str})
         frame["open"] = frame["open"].astype(float)
         loaded = load("model.kin")
-        with pytest.warns(UserWarning, match="feature names"):
-            expected = loaded.predict(frame[list(loaded.feature_names_in_)])
+        expected = loaded.predict(frame[list(loaded.feature_names_in_)])
         np.testing.assert_array_equal([float(row["prediction"]) for row in read(out)], expected)
 
     def test_columns_may_come_in_any_order_and_be_kept(self, model, capsys):
@@ -225,14 +224,21 @@ class TestPredict:
         ("row", "error"),
         [
             (["001", "north", "true", "wide"], "new.csv, line 2: column 'size' holds numbers, but here 'wide'"),
-            (["001", "north", "true", ""], "missing values in 1 of 1 rows ('size' 1; the first in line 2)"),
-            (["001", "", "true", "1"], "missing values in 1 of 1 rows ('region' 1; the first in line 2)"),
+            (["", "north", "true", "1"], "missing values in 1 of 1 rows ('shop' 1; the first in line 2)"),
         ],
     )
     def test_values_that_fit_could_not_have_taken_are_told_with_their_line(self, row, error, model, capsys):
         write(model / "new.csv", [["shop", "region", "open", "size"], row])
         code, _, err = run(capsys, "predict", "model.kin", "new.csv")
         assert code == 1 and error in err
+
+    @pytest.mark.parametrize("row", [["001", "north", "true", ""], ["001", "", "true", "1"]])
+    def test_missing_inputs_are_filled_in_and_told_or_left_out_when_asked_for(self, row, model, capsys):
+        write(model / "new.csv", [["shop", "region", "open", "size"], row, ["001", "north", "true", "1"]])
+        code, out, err = run(capsys, "predict", "model.kin", "new.csv")
+        assert code == 0 and len(read(out)) == 2 and "1 missing value, filled in as the mean of fit" in err
+        code, out, err = run(capsys, "predict", "model.kin", "new.csv", "--drop-missing")
+        assert code == 0 and len(read(out)) == 1 and "left out 1 of 2 rows with missing values" in err
 
     def test_a_missing_column_is_told_with_the_nearest(self, model, capsys):
         write(model / "new.csv", [["shop", "region", "open", "sizes"], ["001", "north", "true", 1]])

@@ -28,14 +28,10 @@ FILES = {
     "open_quote": lines(*GOOD, '2,"3.5,4', *GOOD[1:]),
     "open_quote_in_a_long_file": lines(*GOOD, '2,"3.5,4', *(GOOD[1:] * 3000)),
     "quote_in_a_quote": lines(*GOOD, '2,"3"5",4'),
-    "missing_value": lines(*GOOD, "2,,3", "2,NA,4"),
     "missing_task": lines(*GOOD, ",1,3"),
     "infinite": lines(*GOOD, "2,inf,3"),
     "decimal_comma": lines("shop;size;sales", "1;2,5;3", "1;3,5;4", "2;2;2", "2;1;1"),
-    "date": lines("shop,size,day,sales", "1,2,2024-05-01,3", "1,3,2024-05-02,4"),
-    "day_of_month_first": lines("shop,size,day,sales", "1,2,1.5.2024,3", "1,3,2.5.2024 10:30,4"),
-    "free_text": lines("shop,size,note,sales", *(f"1,{k},note {k},{k}" for k in range(60))),
-    "empty_column": lines("shop,size,note,sales", "1,2,,3", "1,3,,4"),
+    "two_problems": lines("shop,size,code,sales", "1,oops,7,3", "1,3,8,4", "2,4,x1,2", "2,5,9,1"),
     "nothing_varies": lines("shop,size,sales", "1,2,3", "1,2,4"),
     "only_task_and_target": lines("shop,sales", "1,2", "1,3"),
 }
@@ -55,14 +51,12 @@ ERRORS = {
     "open_quote": "open_quote.csv, line 14: a quote is opened and not closed",
     "open_quote_in_a_long_file": "open_quote_in_a_long_file.csv, line 14: a quote is opened and not closed",
     "quote_in_a_quote": "quote_in_a_quote.csv, line 14: ',' expected after '\"'. Inside a quoted value",
-    "missing_value": "missing values in 2 of 14 rows ('size' 2; the first in line 14). Leave these rows",
     "missing_task": "missing values in 1 of 13 rows ('shop' 1; the first in line 14)",
     "infinite": "infinite.csv, line 14: column 'size' is infinite there",
     "decimal_comma": "column 'size' of decimal_comma.csv holds numbers with a decimal comma ('2,5'): give --decimal ,",
-    "date": "column 'day' of date.csv holds dates or times ('2024-05-01'). Turn them into numbers",
-    "day_of_month_first": "column 'day' of day_of_month_first.csv holds dates or times",
-    "free_text": "column 'note' of free_text.csv has 60 different texts, like 'note 0'",
-    "empty_column": "column 'note' of empty_column.csv is empty. Leave it out: --drop note",
+    "two_problems": "line 2: column 'size' holds numbers, but here 'oops'. two_problems.csv, line 4: column 'code' "
+    "holds numbers, but here 'x1'. Correct or empty these values, take columns as categories: --categorical size code, "
+    "or leave them out: --drop size code",
     "nothing_varies": "every input has the same value in all rows",
     "only_task_and_target": "only_task_and_target.csv has no column left to predict from",
 }
@@ -92,6 +86,47 @@ def test_a_malformed_file_is_told_in_one_line_with_the_place_and_the_remedy(name
     assert result.returncode == 1 and result.stdout == ""
 
 
+def with_column(name, values):
+    """The good table with one more column."""
+    return lines(f"{GOOD[0]},{name}", *(f"{line},{value}" for line, value in zip(GOOD[1:], values, strict=True)))
+
+
+FORGIVEN = {
+    "missing value": (lines(*GOOD, "2,,3", "2,NA,4"), "filled in, and a column says where they were: 'size'"),
+    "missing target": (lines(*GOOD, "2,3,", "2,4,NA"), "left out 2 of 14 rows without a target"),
+    "date": (with_column("day", [f"2024-05-{k + 1:02d}" for k in range(12)]), "dates become days since the first"),
+    "day of month first": (with_column("day", ["1.5.2024", "2.5.2024 10:30"] * 6), "dates become days since the first"),
+    "many categories": (
+        lines("shop,size,town,sales", *(f"{k % 2},{k * k % 7},t{k % 60},{k}" for k in range(150))),
+        "column 'town' is text and is one-hot encoded (the 50 most frequent categories, the others together)",
+    ),
+    "free text": (
+        lines("shop,size,note,sales", *(f"{k % 2},{k * k % 7},note {k},{k}" for k in range(60))),
+        "left out, since nearly every row has a text of its own: 'note'",
+    ),
+    "row numbers": (
+        lines("shop,size,number,sales", *(f"{k % 2},{k * k % 7},{k},{k % 5}" for k in range(60))),
+        "left out, since it numbers or names the rows and tells nothing about others: 'number'",
+    ),
+    "empty column": (with_column("note", [""] * 12), "left out, since empty: 'note'"),
+}
+
+
+@pytest.mark.parametrize("how", [[], ["--stream"]], ids=["in memory", "in blocks"])
+@pytest.mark.parametrize("name", FORGIVEN)
+def test_a_table_is_not_refused_for_a_small_thing(name, how, tmp_path, monkeypatch, capsys):
+    from kinfolk.cli import main
+
+    content, note = FORGIVEN[name]
+    (tmp_path / "data.csv").write_bytes(content)
+    monkeypatch.chdir(tmp_path)
+    fast = ["--method", "mean-shrunk", "--set", "penalty=1.0", "--cv", "0", "--out", "model.kin"]
+    assert main(["fit", "data.csv", "--task", "shop", "--target", "sales", *fast, *how]) == 0
+    assert note in capsys.readouterr().err
+    assert main(["predict", "model.kin", "data.csv", "--out", "predictions.csv", *how]) == 0
+    assert len((tmp_path / "predictions.csv").read_text().splitlines()) == len(content.splitlines())
+
+
 def test_a_gigabyte_in_one_line_is_refused_without_reading_it(tmp_path):
     with (tmp_path / "line.csv").open("wb") as file:
         file.write(b"1,2,3," * 500_000)
@@ -108,9 +143,10 @@ def test_a_gigabyte_in_one_line_is_refused_without_reading_it(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (["fit", "dta.csv"], "there is no file 'dta.csv'. Did you mean 'data.csv'?"),
-        (["fit", "."], "is a folder: give a file"),
-        (["fit", "data.xlsx"], "is not a CSV, Parquet or Arrow file"),
+        (["fit", "dta.csv"], "there is no file or folder 'dta.csv'. Did you mean 'data.csv'?"),
+        (["fit", "."], "mixes files ending in csv, parquet, xlsx: put each format in a folder of its own"),
+        (["fit", "data.xlsx"], "data.xlsx cannot be read as xlsx"),
+        (["fit", "data.zip"], "data.zip is not a table: export it as CSV, Parquet"),
         (["fit", "broken.parquet"], "broken.parquet cannot be read as parquet"),
         (["fit", "data.csv", "--out", "data.csv/model.kin"], "cannot be written: "),
         (["fit", "data.csv", "--encoding", "martian"], "unknown encoding 'martian'"),
@@ -130,6 +166,7 @@ def test_wrong_arguments_are_told_with_the_nearest_right_one(arguments, error, t
 
     write(tmp_path / "data.csv", shops(2, 3))
     (tmp_path / "data.xlsx").write_bytes(b"PK")
+    (tmp_path / "data.zip").write_bytes(b"PK")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 and no more")
     monkeypatch.chdir(tmp_path)
     assert main([*arguments, "--task", "shop", "--target", "sales", "--quiet"]) == 1

@@ -9,15 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.cli.columns import training_rows
 from kinfolk.cli.console import Console, duration
-from kinfolk.cli.fit import roles_of
 from kinfolk.cli.methods import KINDS, find_method, methods
 from kinfolk.cli.nested import Contender, boosted, by_recipe, outer_folds, race, task_mean
 from kinfolk.cli.recipe import Recipe
-from kinfolk.cli.tables import read_options
+from kinfolk.cli.tables import open_table, training_rows
 from kinfolk.cli.verdict import Scores, verdict
-from kinfolk.readers import read_file
 
 FIRST = ("task-mean", "independent", "pooled", "mean-shrunk", "random-slopes", "lightgbm", "gamtlcv")
 EXTRA = {"task-mean": "nothing shared, no inputs", "lightgbm": "boosted trees, task as category"}
@@ -60,11 +57,9 @@ def run(options: argparse.Namespace, console: Console) -> None:
     """Compare, print the table, and say what to make of it."""
     if options.cv < 2:
         raise ValueError(f"--cv {options.cv}: a comparison needs at least 2 folds")
-    asked = roles_of(options)
     names = chosen_methods(options.methods, console)
-    frame = read_file(options.data, text=asked.text, notify=console.note, **read_options(options))
-    rows = training_rows(frame, asked, console.note)
-    labels, codes = np.unique(rows.X[options.task], return_inverse=True)
+    rows = training_rows(open_table(options, console), options, console)
+    labels, codes = np.unique(rows.X[options.task].to_numpy(), return_inverse=True)
     fold = outer_folds(rows, cv=options.cv, seed=options.seed)
     whole = f", whole groups of {options.groups!r}" if options.groups else ""
     console.say(f"{len(rows.y):,} rows, {len(labels):,} tasks, {rows.X.shape[1] - 1} inputs; {options.cv} folds{whole}")

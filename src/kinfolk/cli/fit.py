@@ -9,70 +9,44 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.cli.columns import Roles, Training, training_rows
 from kinfolk.cli.console import Console, duration
-from kinfolk.cli.kinds import counted
 from kinfolk.cli.methods import find_method
 from kinfolk.cli.outputs import check_outputs
-from kinfolk.cli.streamed import check_head, fit_streamed, wants_stream
-from kinfolk.cli.tables import read_options
+from kinfolk.cli.tables import Training, counted, open_table, training_rows, wants_stream
 from kinfolk.files import is_special
 from kinfolk.memory import in_words
-from kinfolk.readers import checked_path, read_file
-
-
-def roles_of(options: argparse.Namespace) -> Roles:
-    """Which column is what."""
-    return Roles(
-        options.task,
-        options.target,
-        tuple(options.drop),
-        options.groups,
-        tuple(options.categorical),
-        options.max_categories,
-        options.drop_missing,
-    )
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Read, fit, save, report, and say what was found. Whatever can be wrong with the file is found first."""
-    path, roles = checked_path(options.data), roles_of(options)
-    out = options.out or path.with_suffix(".kin")
+    source = open_table(options, console)
+    out = options.out or source.root.with_suffix(".kin")
     outputs = {"--out": (out, "model"), "--report": (options.report, "page")}
-    check_outputs(outputs, options, console, inputs=(path,))
-    rows = read_rows(path, roles, options, console)
+    check_outputs(outputs, options, console, inputs=source.files)
+    in_blocks = wants_stream(source, options)
+    if in_blocks and options.report:
+        console.note("no report is written, since it needs the rows in memory: use kinfolk report on a part of them")
+    rows = training_rows(source, options, console, lazy=in_blocks)
     started = perf_counter()
-    model, error = fit(rows, path, roles, options, console)
+    model, error = fit(rows, options, console, in_blocks=in_blocks)
     seconds = perf_counter() - started
     save_model(model, out)
-    report = write_page(model, rows, options, console) if rows and options.report else None
-    record = account(model, find_method(options.method), error) | {"encoded": list(rows.categories) if rows else []}
+    report = write_page(model, rows, options, console) if options.report and not in_blocks else None
+    encoded = [name for name, kind in rows.rules.found_kinds.items() if kind == "category"]
+    record = account(model, find_method(options.method), error) | {"encoded": encoded}
     record |= {"seconds": seconds, "model": str(out), "report": report}
     tell(record, console, out)
     console.result(record)
 
 
-def read_rows(path: Path, roles: Roles, options: argparse.Namespace, console: Console) -> Training | None:
-    """The rows in memory, or None for a table that is to be read in blocks."""
-    if not wants_stream(path, options):
-        frame = read_file(path, text=roles.text, notify=console.note, **read_options(options))
-        return training_rows(frame, roles, console.note)
-    check_head(path, options.encoding)
-    if options.report:
-        console.note("no report is written, since it needs the rows in memory: use kinfolk report on a part of them")
-    return None
-
-
-def fit(
-    rows: Training | None, path: Path, roles: Roles, options: argparse.Namespace, console: Console
-) -> tuple[Any, float | None]:
+def fit(rows: Training, options: argparse.Namespace, console: Console, *, in_blocks: bool) -> tuple[Any, float | None]:
     """The fitted model, and its cross-validated error if it has one."""
-    from kinfolk.cli.recipe import recipe_of
+    from kinfolk.cli.recipe import fit_in_blocks, recipe_of
 
     recipe = recipe_of(options)
-    if rows is None:
-        return fit_streamed(path, roles, recipe, console)
-    return recipe.fit(rows, console.callback)
+    if in_blocks:
+        return fit_in_blocks(recipe, rows, options, console)
+    return recipe.fit(rows, options.task, console.callback)
 
 
 def save_model(model: Any, out: Path) -> None:

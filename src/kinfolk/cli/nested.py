@@ -6,16 +6,15 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.cli.columns import Training
-from kinfolk.cli.encoding import transformer
 from kinfolk.cli.recipe import Recipe
+from kinfolk.cli.tables import Training
 from kinfolk.methods.independent import Independent
 from kinfolk.progress import Callback, report
 from kinfolk.rows.folds import fold_of_rows
@@ -48,18 +47,12 @@ class Outcome:
 
 def outer_folds(rows: Training, *, cv: int, seed: int) -> NDArray[np.intp]:
     """The outer fold of every row: within tasks, whole groups, common where tasks share their inputs."""
-    task, *inputs = rows.X.columns
-    reader = Independent(task=task, features=transformer(inputs, rows.categories, scale=True))
+    task = rows.X.columns[0]
+    reader = Independent(task=task, features=rows.features(scale=True))
     table = read_rows(rows.X, rows.y, task=task)
     features, names = reader._fit_features(table)
     gram = table.gram(features, names)
     return fold_of_rows(table, features, gram, cv=cv, groups=rows.groups, random_state=seed)
-
-
-def take(rows: Training, which: NDArray[np.bool_]) -> Training:
-    """Some of the rows."""
-    groups = None if rows.groups is None else rows.groups[which]
-    return replace(rows, X=rows.X.take(which), y=rows.y[which], groups=groups)
 
 
 def race(
@@ -78,7 +71,7 @@ def race(
         try:
             with limited(seconds[name]):
                 for f in folds:
-                    prediction[fold == f] = contender(take(rows, fold != f), take(rows, fold == f))
+                    prediction[fold == f] = contender(rows.take(fold != f), rows.take(fold == f))
                     done += 1
                     report(callback, f"comparing ({name})", steps + done, len(contenders) * len(folds))
         except OutOfTime:
@@ -119,7 +112,7 @@ def by_recipe(recipe: Recipe, **settings: Any) -> Contender:
     """A method of the package, tuned on folds of its training rows."""
 
     def predict(training: Training, new: Training) -> Array:
-        model, _ = recipe.fit(training, unseen="mean", **settings)
+        model, _ = recipe.fit(training, training.X.columns[0], unseen="mean", **settings)
         return np.asarray(model.predict(new.X))
 
     return predict
@@ -127,9 +120,9 @@ def by_recipe(recipe: Recipe, **settings: Any) -> Contender:
 
 def task_mean(training: Training, new: Training) -> Array:
     """The mean target of the task; of all tasks where there is none."""
-    labels, codes = np.unique(training.X[training.X.columns[0]], return_inverse=True)
+    labels, codes = np.unique(training.X.to_series(0).to_numpy(), return_inverse=True)
     means = np.bincount(codes, training.y) / np.bincount(codes)
-    asked = new.X[new.X.columns[0]]
+    asked = new.X.to_series(0).to_numpy()
     position = np.minimum(np.searchsorted(labels, asked), len(labels) - 1)
     return np.where(labels[position] == asked, means[position], means.mean())
 
@@ -141,12 +134,13 @@ def boosted(seed: int) -> Contender:
 
     def predict(training: Training, new: Training) -> Array:
         task, *inputs = training.X.columns
-        labels = np.unique(training.X[task])
-        encoder = transformer(inputs, training.categories, scale=True)
+        labels = np.unique(training.X[task].to_numpy())
+        encoder = training.features(scale=True)
         encoder.fit(training.X.select(inputs))
 
         def table(X: Any) -> Array:
-            code = np.where(np.isin(X[task], labels), np.searchsorted(labels, X[task]), -1)
+            tasks = X[task].to_numpy()
+            code = np.where(np.isin(tasks, labels), np.searchsorted(labels, tasks), -1)
             return np.column_stack([code, encoder.transform(X.select(inputs))])
 
         X, X_new = table(training.X), table(new.X)

@@ -168,7 +168,7 @@ def _add_demo(command: argparse.ArgumentParser) -> None:
 
 
 def _add_training_table(command: argparse.ArgumentParser) -> None:
-    command.add_argument("data", type=Path, help="table: .csv, .parquet, .arrow or .feather")
+    command.add_argument("data", type=Path, help="table: .csv, .parquet, .arrow, .ndjson, .xlsx, or a folder")
     command.add_argument("--task", required=True, metavar="COLUMN", help="column that names the task of a row")
     command.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
     columns = command.add_argument_group("the columns")
@@ -184,7 +184,7 @@ def _add_training_table(command: argparse.ArgumentParser) -> None:
         type=int,
         default=50,
         metavar="N",
-        help="of a text column before it is refused (%(default)s)",
+        help="of a text column with a column of their own; rarer ones share one (%(default)s)",
     )
     columns.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
     _add_reading(command)

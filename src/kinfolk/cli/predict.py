@@ -9,13 +9,13 @@ from typing import IO, Any
 import numpy as np
 
 from kinfolk.cli.console import Console
-from kinfolk.cli.encoding import NewRows, rows_for
+from kinfolk.cli.new_rows import NewRows, rows_for
 from kinfolk.cli.outputs import check_outputs
-from kinfolk.cli.streamed import predict_streamed, wants_stream
-from kinfolk.cli.tables import load_model
+from kinfolk.cli.tables import load_model, open_table, wants_stream
 from kinfolk.export.graphs import write_csv
 from kinfolk.files import STDOUT, replacing
-from kinfolk.readers import checked_path
+from kinfolk.memory import in_words
+from kinfolk.rows.sources.files import Source, check_column
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
@@ -25,13 +25,13 @@ def run(options: argparse.Namespace, console: Console) -> None:
     check_outputs(outputs, options, console, inputs=(options.model, options.data))
     model = load_model(options.model)
     model.set_params(unseen=options.unseen or model.unseen)
-    path = checked_path(options.data)
-    if wants_stream(path, options):
-        predict_streamed(model, path, options, console)
+    source = open_table(options, console)
+    if wants_stream(source, options):
+        predict_in_blocks(model, source, options, console)
         console.say(f"predictions in {options.out}")
         console.result({"out": str(options.out)})
         return
-    rows = rows_for(model, options, console, unseen=model.unseen)
+    rows = rows_for(model, source, options, console)
     columns = predicted(model, rows, options)
     if options.out:
         with replacing(options.out) as partial, partial.open("w", encoding="utf-8", newline="") as file:
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
 
 def predicted(model: Any, rows: NewRows, options: argparse.Namespace) -> dict[str, Any]:
     """The columns to write."""
-    keep = kept_columns(model, rows, options.keep)
+    keep = kept_columns(rows, options)
     if options.std:
         prediction, std = model.predict(rows.X, return_std=True)
         new = {"prediction": prediction, "std": std}
@@ -56,16 +56,30 @@ def predicted(model: Any, rows: NewRows, options: argparse.Namespace) -> dict[st
     taken = set(new) & {*keep, model.task}
     if taken:
         raise ValueError(f"the table has a column {taken.pop()!r} itself: name the columns to --keep without it")
-    beside = {name: rows.frame[name] for name in keep if name != model.task}
-    return {model.task: rows.X[model.task], **beside, **new}
+    beside = {name: rows.frame[name].to_numpy() for name in keep if name != model.task}
+    return {model.task: rows.X[model.task].to_numpy(), **beside, **new}
 
 
-def kept_columns(model: Any, rows: NewRows, asked: list[str] | None) -> list[str]:
+def predict_in_blocks(model: Any, source: Source, options: argparse.Namespace, console: Console) -> None:
+    """Predictions for every row of the table, written block by block."""
+    from kinfolk.large import predict_file
+
+    if not options.out:
+        raise ValueError(f"{source.root.name} is read in blocks ({in_words(source.size)}): name a file with --out")
+    if options.safe_csv:
+        raise ValueError("--safe-csv needs the rows in memory: predict a part of them, or leave the option out")
+    if options.keep == [] or options.drop_missing:
+        raise ValueError("--drop-missing and --keep without names need the rows in memory: name the columns to keep")
+    predict_file(model, source, options.out, keep=options.keep or (), return_std=options.std, callback=console.callback)
+
+
+def kept_columns(rows: NewRows, options: argparse.Namespace) -> list[str]:
     """Columns of the table to write beside the predictions."""
+    asked: list[str] | None = options.keep
     if asked == []:
-        return rows.frame.columns
+        return list(rows.frame.columns)
     for name in asked or []:
-        rows.frame.check_column(name, "--keep")
+        check_column(name, rows.frame.columns, options.data.name, "--keep")
     return asked or []
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.cli.columns import Training
-from kinfolk.cli.encoding import transformer
+from kinfolk.cli.console import Console
 from kinfolk.cli.methods import find_method, methods, parse_settings
+from kinfolk.cli.tables import Training
+from kinfolk.memory import in_words
 from kinfolk.progress import Callback
 from kinfolk.tuning import tune
 
@@ -51,10 +52,9 @@ class Recipe:
         given = {*self.settings, *(["strength"] if "gamma" in self.settings else [])}
         return {name: list(values) for name, values in grid.items() if name not in given}
 
-    def fit(self, rows: Training, callback: Callback | None = None, **more: Any) -> tuple[Any, float | None]:
+    def fit(self, rows: Training, task: str, callback: Callback | None = None, **more: Any) -> tuple[Any, float | None]:
         """The fitted model and, where one was chosen by it, its cross-validated error: RMSE, mean over tasks."""
-        task, *inputs = rows.X.columns
-        features = transformer(inputs, rows.categories, scale=self.method not in SCALES_ITSELF)
+        features = rows.features(scale=self.method not in SCALES_ITSELF)
         grid = self.grid()
         if not grid:
             model = self.estimator(task, features, callback).set_params(**more)
@@ -82,6 +82,33 @@ def cross_validated_error(model: Any) -> float | None:
         return None
     errors = np.asarray(model.cv_errors_)
     return float(np.nanmean(errors) if hasattr(model, "limit_errors_") else errors.min())
+
+
+def fit_in_blocks(
+    recipe: Recipe, rows: Training, options: argparse.Namespace, console: Console
+) -> tuple[Any, float | None]:
+    """The model fitted from the statistics of a table that is read in blocks."""
+    from kinfolk.large.files import fit_frame
+    from kinfolk.rows.rules import TableRules
+
+    source = rows.source
+    console.note(f"{source.root.name} ({in_words(source.size)}) is read in blocks")
+    if recipe.grid():
+        console.note(f"{recipe.method} takes the parameters that are not --set as they are by default")
+    features = rows.features(scale=recipe.method not in SCALES_ITSELF)
+    model = recipe.estimator(options.task, features, console.callback)
+    fitted = features.fit(rows.X) if isinstance(features, TableRules) else None
+    fit_frame(
+        model,
+        rows.X,
+        source,
+        target=options.target,
+        groups=options.groups,
+        fitted=fitted,
+        n_jobs=max(2, recipe.jobs),
+        callback=console.callback,
+    )
+    return model, cross_validated_error(model)
 
 
 def recipe_of(options: argparse.Namespace) -> Recipe:

@@ -13,7 +13,7 @@ from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.sources.dealing import Dealer, check_folds, folds_of_parts
-from kinfolk.rows.sources.files import open_source
+from kinfolk.rows.sources.files import Source, open_source
 from kinfolk.rows.sources.roles import Roles, choose_roles
 from kinfolk.rows.sources.stream import sum_source
 from kinfolk.rows.tasks import Schema, check_rows_per_task
@@ -145,17 +145,29 @@ def fit_file(
     names = source.names()
     roles = roles_for(model, names, source.name, target=target, drop=drop, columns=columns, groups=groups)
     plan = plan_features(model, roles.features)
-    parts = sum_source(
-        source,
-        roles,
-        dealer=Dealer(check_folds(model.cv), model.random_state) if model._wants_folds() else None,
-        transform=plan.transform,
-        names=plan.names,
-        batch_rows=batch_rows,
-        n_jobs=n_jobs,
-        callback=callback or getattr(model, "callback", None),
-    )
+    parts = _parts(model, source, roles, plan, batch_rows=batch_rows, n_jobs=n_jobs, callback=callback)
     return fit_parts(model, parts, roles, names, plan)
+
+
+def fit_frame(
+    model: Model, frame: Any, source: Source, *, target: str, groups: str | None, fitted: Any, **options: Any
+) -> Model:
+    """As `fit_file`, of a lazy frame of the columns to use that was made from a source; `fitted` are its rules."""
+    names = list(frame.collect_schema())
+    roles = roles_for(model, names, source.name, target=target, groups=groups)
+    if fitted is None:
+        plan = plan_features(model, roles.features)
+    else:
+        plan = FeaturePlan(fitted.transform, tuple(fitted.get_feature_names_out()), fitted)
+    return fit_parts(model, _parts(model, source, roles, plan, frame=frame, **options), roles, names, plan)
+
+
+def _parts(
+    model: MultiTaskRegressor, source: Source, roles: Roles, plan: FeaturePlan, **options: Any
+) -> list[GramStats]:
+    options["callback"] = options.get("callback") or getattr(model, "callback", None)
+    dealer = Dealer(check_folds(model.cv), model.random_state) if model._wants_folds() else None
+    return sum_source(source, roles, dealer=dealer, transform=plan.transform, names=plan.names, **options)
 
 
 def roles_for(model: MultiTaskRegressor, names: list[str], source: str, **given: Any) -> Roles:

@@ -21,7 +21,7 @@ WRITERS = {".csv": "sink_csv", ".parquet": "sink_parquet", ".pq": "sink_parquet"
 
 def predict_file(
     model: MultiTaskRegressor,
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Source,
     out: str | os.PathLike[str],
     *,
     keep: str | Iterable[str] = (),
@@ -44,7 +44,8 @@ def predict_file(
     n_jobs : not used; polars reads and writes with all cores
     """
     pl = polars()
-    source, out = open_source(path), Path(out)
+    source = path if isinstance(path, Source) else open_source(path)
+    out = Path(out)
     kept = [keep] if isinstance(keep, str) else list(keep)
     writer = WRITERS.get(out.suffix.lower())
     if writer is None:

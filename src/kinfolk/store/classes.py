@@ -19,6 +19,7 @@ from kinfolk.methods.search import Gain
 from kinfolk.methods.structures import Edge, TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
 from kinfolk.rows.gram import GramStats
+from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tasks import Schema
 
 MODELS: dict[str, type[MultiTaskRegressor]] = {"GAMTL": GAMTL, "GAMTLCV": GAMTLCV, "RBFGAMTL": RBFGAMTL, **METHODS}
@@ -28,6 +29,7 @@ TRANSFORMERS: dict[str, type[Any]] = {
     cls.__name__: cls
     for cls in (
         RBFFeatures,
+        TableRules,
         pipeline.Pipeline,
         pipeline.FeatureUnion,
         compose.ColumnTransformer,

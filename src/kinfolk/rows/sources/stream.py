@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -34,16 +34,24 @@ def sum_source(
     batch_rows: int | None = None,
     n_jobs: int | None = 2,
     callback: Callback | None = None,
+    frame: Any = None,
 ) -> list[GramStats]:
-    """Statistics of every fold, or of all rows; with a `transform` of the features, to features called `names`."""
-    check_types(source, roles, transformed=transform is not None)
+    """Statistics of every fold, or of all rows; with a `transform` of the features, to features called `names`.
+
+    `frame` is a lazy frame of the columns in use, if something was done with those of the source.
+    """
+    if frame is None:
+        check_types(source, roles, transformed=transform is not None)
+        frame = frame_of(source, roles, numeric=transform is None)
     threads = effective_n_jobs(n_jobs)
     tasks = Labels(roles.task, source, whole=source.text)
     groups = None if roles.groups is None or dealer is None else Labels(roles.groups, source)
     moments = None
     k = 1 if dealer is None else dealer.k
+    rows_at_once = checked_rows(batch_rows, len(roles.features) + 2)
+    floats = [roles.target, *(roles.features if transform is None else ())]
     with ThreadPoolExecutor(threads) as pool:
-        for batch in batches(source, roles, transform is None, batch_rows, callback):
+        for batch in told(source, frame.collect_batches(chunk_size=rows_at_once), "reading", callback, floats):
             rows = _matrix(batch, roles, transform)
             slots = tasks.numbers(batch[roles.task])
             if dealer is not None:
@@ -73,20 +81,16 @@ def _matrix(batch: Any, roles: Roles, transform: Transform | None) -> NDArray[np
     return np.column_stack([np.asarray(X, dtype=np.float64), batch.select(roles.target, one).to_numpy()])
 
 
-def batches(
-    source: Source, roles: Roles, numeric: bool, batch_rows: int | None, callback: Callback | None
-) -> Iterator[Any]:
-    """Data frames of the columns in use, labels as they are and the others as floats, with word of the progress."""
+def frame_of(source: Source, roles: Roles, *, numeric: bool) -> Any:
+    """A lazy frame of the columns in use: labels as they are, target and, if `numeric`, features as floats."""
     pl = polars()
-    rows = checked_rows(batch_rows, len(roles.features) + 2)
     floats = [roles.target, *(roles.features if numeric else ())]
     types = dict.fromkeys(roles.labels(), pl.String) | dict.fromkeys(floats, pl.Float64)
-    frame = source.frame(roles.used(), types=types).with_columns(pl.col(floats).cast(pl.Float64))
-    yield from told(source, frame.collect_batches(chunk_size=rows), "reading", callback, numbers=floats)
+    return source.frame(roles.used(), types=types).with_columns(pl.col(floats).cast(pl.Float64))
 
 
 def told(
-    source: Source, frames: Iterator[Any], stage: str, callback: Callback | None, numbers: Any = ()
+    source: Source, frames: Iterator[Any], stage: str, callback: Callback | None, numbers: Iterable[str] = ()
 ) -> Iterator[Any]:
     """Batches of a source; the callback hears of bytes, and what stops the reading is named by file, line, column."""
     pl = polars()

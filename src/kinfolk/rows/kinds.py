@@ -1,0 +1,142 @@
+"""What the columns of a table hold: summaries of numbers and dates, and what texts are."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import narwhals as nw
+
+TRUTH = {"true": 1.0, "false": 0.0}
+DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})([ T].*)?|\d{1,2}:\d{2}(:\d{2}.*)?")
+DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y")
+HOURS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M", " %H:%M:%S.%f", "T%H:%M:%S.%f", "T%H:%M:%SZ")
+FORMATS = (*(day + hour for hour in HOURS for day in DAYS), "%H:%M", "%H:%M:%S")
+DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+")
+MICROSECONDS = 86_400_000_000  # of a day
+CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}  # days
+
+
+def kind_of_texts(texts: list[str]) -> str:
+    """What the different texts of a column are: category, truth, date, number, mixed (numbers and some text), comma
+    (numbers with a decimal comma) or empty.
+
+    Examples
+    --------
+    >>> [kind_of_texts(v) for v in (["a"], ["true", "False"], ["2024-05-01"], ["1", "2", "x"], ["1,5", "2"], [])]
+    ['category', 'truth', 'date', 'mixed', 'comma', 'empty']
+    """
+    if not texts:
+        return "empty"
+    if {text.lower() for text in texts} <= set(TRUTH):
+        return "truth"
+    if all(DATE.fullmatch(text) and parsed(text) is not None for text in texts):
+        return "date"
+    numeric = sum(number(text) is not None for text in texts)
+    if numeric == len(texts):
+        return "number"
+    if any(map(DECIMAL_COMMA.fullmatch, texts)) and all(number(t.replace(",", ".")) is not None for t in texts):
+        return "comma"
+    return "mixed" if 2 * numeric >= len(texts) else "category"
+
+
+def parsed(text: str) -> int | None:
+    """A date or time as microseconds since 1970; None if it is neither."""
+    for form in FORMATS:
+        try:
+            time = datetime.strptime(text, form)
+        except ValueError:
+            continue
+        return int((time - datetime(1970, 1, 1)).total_seconds() * 1e6)
+    return None
+
+
+class TextCounts(NamedTuple):
+    """How often each text of a column occurs, and how many are missing."""
+
+    texts: dict[str, int]
+    missing: int
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a column of this type holds words."""
+    return kind in (nw.String, nw.Categorical, nw.Enum) or kind == nw.Object
+
+
+def text_counts(frame: Any, name: str) -> TextCounts:
+    """How often each text of a column occurs; of lazy frames the engine counts."""
+    text = frame.select(nw.col(name).cast(nw.String))
+    counted = here(text.group_by(name, drop_null_keys=False).agg(nw.len().alias("_rows")))
+    texts = dict(zip(counted[name].to_list(), counted["_rows"].to_list(), strict=True))
+    gone = [text for text in texts if text is None or text != text]
+    missing = sum(texts.pop(text) for text in gone)
+    return TextCounts({plain_number(text): count for text, count in texts.items()}, missing)
+
+
+def plain_number(text: str) -> str:
+    """Whole numbers that came as floats, as people write them.
+
+    >>> plain_number("7.0"), plain_number("7.5")
+    ('7', '7.5')
+    """
+    return text[:-2] if re.fullmatch(r"-?\d+\.0", text) else text
+
+
+def summaries(frame: Any, names: list[str], schema: Any) -> dict[str, dict[str, Any]]:
+    """Counts, means and extremes of columns of numbers and dates, all in one question."""
+    asked: dict[str, Any] = {}
+    for j, name in enumerate(names):
+        parts = _of_dates(name, schema[name]) if schema[name] in (nw.Date, nw.Datetime) else _of_numbers(name)
+        asked |= {f"{j}_{key}": value.alias(f"{j}_{key}") for key, value in parts.items()}
+    if not asked:
+        return {}
+    row = here(frame.select(*asked.values())).row(0)
+    answers: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for key, value in zip(asked, row, strict=True):
+        place, what = key.split("_")
+        answers[names[int(place)]][what] = value
+    return answers
+
+
+def _of_numbers(name: str) -> dict[str, Any]:
+    number = nw.col(name).cast(nw.Float64)
+    number = nw.when(~number.is_nan()).then(number)
+    return {
+        "min": number.min(),
+        "max": number.max(),
+        "mean": number.mean(),
+        "std": number.std(ddof=0),
+        "distinct": number.n_unique(),
+        "fraction": (number - number.floor()).max(),
+        "count": number.count(),
+        "rows": nw.len(),
+    }
+
+
+def _of_dates(name: str, kind: Any) -> dict[str, Any]:
+    date = nw.col(name)
+    time = date.dt.timestamp("us")
+    parts = {"min": time.min(), "max": time.max(), "count": date.count(), "rows": nw.len()}
+    parts |= {"year": date.dt.ordinal_day().n_unique(), "week": date.dt.weekday().n_unique()}
+    return parts | ({"day": date.dt.hour().n_unique()} if kind == nw.Datetime else {})
+
+
+def here(frame: Any) -> Any:
+    """The rows of a lazy frame."""
+    return frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+
+
+def number(text: str) -> float | None:
+    """A text as a number, true and false as 1 and 0; None if it is neither.
+
+    >>> number("1e3"), number("True"), number("1_000")
+    (1000.0, 1.0, None)
+    """
+    low = text.lower()
+    if low in TRUTH:
+        return TRUTH[low]
+    try:
+        return float(text) if "_" not in text else None
+    except ValueError:
+        return None

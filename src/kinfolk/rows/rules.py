@@ -1,0 +1,340 @@
+"""One set of rules by which the columns of a table become numbers: in Python, on the command line, at every size."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Self
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from kinfolk.rows.kinds import (
+    CYCLES,
+    DECIMAL_COMMA,
+    MICROSECONDS,
+    TextCounts,
+    is_text,
+    kind_of_texts,
+    number,
+    parsed,
+    plain_number,
+    summaries,
+    text_counts,
+)
+
+Array = NDArray[Any]
+Rule = dict[str, Any]  # what is done with a column, in numbers and texts, so that it can be stored
+ID = re.compile(r"(?i)(.*[_ .-])?(id|ids|uuid|guid|index|rownames|row|rownumber|row_number|key|unnamed: 0)|[a-z]+I[dD]")
+COUNTED = 20  # rows from which on a column that counts them is seen as one
+REASONS = {
+    "constant": "left out, since the same in all rows: {}",
+    "empty": "left out, since empty: {}",
+    "id": "left out, since it numbers or names the rows and tells nothing about others: {}",
+    "names": "left out, since nearly every row has a text of its own: {}",
+}
+
+
+class Problem(NamedTuple):
+    """Why a column can neither be used nor left out without asking, and a value that shows it."""
+
+    text: str
+    value: Any = None
+
+
+class TableRules(TransformerMixin, BaseEstimator):
+    """Numbers from the columns of a table.
+
+    ================  ==================================================================================
+    column            becomes
+    ================  ==================================================================================
+    numbers           itself; missing values the mean, and a second column says where they were
+    true and false    1 and 0
+    text              one column of 0 and 1 per value; of more than `max_categories` values the most frequent, the
+                      others together
+    dates and times   days since the first; sine and cosine of the time of year, week and day, where they differ
+    row numbers, ids  nothing: what counts the rows, or names each of them, knows nothing about the next
+    one value, none   nothing
+    ================  ==================================================================================
+
+    Parameters
+    ----------
+    categorical : columns to take as categories, even if they hold numbers
+    max_categories : values of a text column that get a column of their own
+    scale : whether numbers and dates are put on one scale
+    kinds : what columns hold, by name, as found in all rows; by default found in the rows of fit, and columns that
+        carry nothing are left out
+
+    Attributes
+    ----------
+    rules_ : what is done with each column that is used
+    left_out_ : why the others are not, by name
+    problems_ : columns that can neither be used nor left out without asking
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> rules = TableRules().fit(pd.DataFrame({"size": [1.0, None, 3.0], "town": ["Bonn", "Rome", "Rome"]}))
+    >>> rules.get_feature_names_out()
+    array(['size', 'size_missing', 'town_Rome'], dtype=object)
+    >>> rules.transform(pd.DataFrame({"size": [None, 2.0], "town": ["Rome", "Oslo"]}))
+    array([[2., 1., 1.],
+           [2., 0., 0.]])
+    """
+
+    def __init__(
+        self,
+        *,
+        categorical: Iterable[str] = (),
+        max_categories: int = 50,
+        scale: bool = False,
+        kinds: Mapping[str, str] | None = None,
+    ) -> None:
+        self.categorical = categorical
+        self.max_categories = max_categories
+        self.scale = scale
+        self.kinds = kinds
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find out what the columns hold; lazy frames are asked for summaries of their columns."""
+        self.read(X)
+        if self.problems_:
+            raise ValueError(". ".join(problem.text for problem in self.problems_.values()))
+        return self
+
+    def read(self, X: Any) -> Self:
+        """As `fit`, but problems are collected and nothing is raised."""
+        frame = nw.from_native(X)
+        schema = frame.collect_schema()
+        names = [name for name in schema if self.kinds is None or name in self.kinds]
+        texts = [name for name in names if is_text(schema[name]) or name in self.categorical]
+        found = summaries(frame, [name for name in names if name not in texts], schema)
+        verdicts = {
+            name: self._of_text(name, text_counts(frame, name))
+            if name in texts
+            else self._of_number(name, found[name], schema[name])
+            for name in names
+        }
+        self.rules_ = {name: rule for name, rule in verdicts.items() if isinstance(rule, dict)}
+        self.left_out_ = {name: why for name, why in verdicts.items() if isinstance(why, str)}
+        self.problems_ = {name: problem for name, problem in verdicts.items() if isinstance(problem, Problem)}
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self.n_features_in_ = len(names)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """The features of a data frame: columns are found by name, others are ignored."""
+        frame = nw.from_native(X, eager_only=True)
+        parts = [_encoded(frame[name], rule, self.scale) for name, rule in self.rules_.items()]
+        return np.column_stack([column for part in parts for column in part])
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the features."""
+        return np.array([out for name, rule in self.rules_.items() for out in _names(name, rule)], dtype=object)
+
+    @property
+    def found_kinds(self) -> dict[str, str]:
+        """What the columns in use hold, for `kinds` of a copy that is fitted to some of the rows."""
+        return {name: rule["kind"] for name, rule in self.rules_.items()}
+
+    def notes(self) -> list[str]:
+        """What is done with columns that are no plain numbers, in sentences."""
+        of_kind = {kind: [n for n, rule in self.rules_.items() if rule["kind"] == kind] for kind in ("truth", "date")}
+        gaps = [name for name, rule in self.rules_.items() if rule["gaps"]]
+        about = {
+            **{REASONS[w]: [n for n, why in self.left_out_.items() if why == w] for w in REASONS},
+            "true and false become 1 and 0: {}": of_kind["truth"],
+            "dates become days since the first, and the time of year, week and day where it varies: {}": of_kind[
+                "date"
+            ],
+            "missing values are filled in, and a column says where they were: {}": gaps,
+        }
+        encoded = []
+        for name, rule in self.rules_.items():
+            if rule["kind"] == "category":
+                count = f"{len(rule['levels'])} categories"
+                count = (
+                    f"the {len(rule['levels'])} most frequent categories, the others together"
+                    if rule["others"]
+                    else count
+                )
+                encoded.append(f"column {name!r} is text and is one-hot encoded ({count})")
+        return encoded + [sentence.format(some(names)) for sentence, names in about.items() if names]
+
+    def remarks(self, X: Any) -> list[str]:
+        """What new rows have that those of fit had not: categories and gaps."""
+        frame = nw.from_native(X, eager_only=True)
+        said = []
+        for name, rule in self.rules_.items():
+            values = _texts(frame[name]) if rule["kind"] == "category" and not rule["others"] else []
+            unknown = {value for value in values if value is not None} - set(rule.get("levels", ()))
+            if unknown:
+                rows = _counted(sum(value in unknown for value in values), "row")
+                said.append(
+                    f"column {name!r}: {rows} with categories that fit has not seen ({some(sorted(unknown))}), which "
+                    "count as none of the known ones"
+                )
+            gaps = int(_missing(frame[name]).sum())
+            if gaps and not rule["gaps"]:
+                said.append(f"column {name!r}: {_counted(gaps, 'missing value')}, filled in as the mean of fit")
+        return said
+
+    def _of_number(self, name: str, found: dict[str, Any], kind: Any) -> Rule | str | Problem:
+        """What to do with a column of numbers, truth values or dates."""
+        free = self.kinds is None
+        gaps = found["count"] < found["rows"]
+        if not found["count"]:
+            return "empty" if free else {"kind": "number", "mean": 0.0, "std": 1.0, "gaps": True}
+        if free and found["min"] == found["max"] and not gaps:
+            return "constant"
+        if kind in (nw.Date, nw.Datetime):
+            several = {cycle: (found.get(cycle) or 0) > 1 for cycle in CYCLES}
+            return {"kind": "date", **_date_rule(found["min"], found["max"], several), "gaps": gaps}
+        if not (kind.is_numeric() or kind == nw.Boolean):
+            return Problem(f"column {name!r} holds {kind} values, which are neither numbers nor text")
+        if not np.isfinite([found["min"], found["max"]]).all():
+            return Problem(f"column {name!r} is infinite there", float("inf"))
+        if free and not gaps and _names_rows(name, found):
+            return "id"
+        what = "truth" if kind == nw.Boolean else "number"
+        return {"kind": what, "mean": float(found["mean"]), "std": float(found["std"]) or 1.0, "gaps": gaps}
+
+    def _of_text(self, name: str, found: TextCounts) -> Rule | str | Problem:
+        """What to do with a column of texts."""
+        free = self.kinds is None
+        texts, gaps = found.texts, found.missing > 0
+        kind = "category" if name in self.categorical else kind_of_texts(list(texts))
+        kind = kind if self.kinds is None else self.kinds[name]
+        if kind == "empty" or (free and len(texts) == 1 and not gaps):
+            return "empty" if kind == "empty" else "constant"
+        if kind in ("comma", "mixed"):
+            return _trouble(name, kind, list(texts))
+        if not texts:
+            return {"kind": "category", "levels": [], "others": False, "gaps": True}
+        if kind == "date":
+            times = [time for text in texts if (time := parsed(text)) is not None]
+            return {"kind": "date", **_date_rule(min(times), max(times), _cycles(times)), "gaps": gaps}
+        if kind in ("truth", "number"):
+            values = np.array([number(text) for text in texts], dtype=float)
+            rows = np.array(list(texts.values()))
+            mean = float(np.average(values, weights=rows))
+            std = float(np.sqrt(np.average((values - mean) ** 2, weights=rows)))
+            return {"kind": kind, "mean": mean, "std": std or 1.0, "gaps": gaps}
+        many = len(texts) > self.max_categories
+        if free and many and 2 * len(texts) > sum(texts.values()) and name not in self.categorical:
+            return "names"
+        frequent = sorted(texts, key=lambda text: (-texts[text], text))[: self.max_categories]
+        return {"kind": "category", "levels": sorted(frequent if many else texts), "others": many, "gaps": gaps}
+
+
+def _names_rows(name: str, found: dict[str, Any]) -> bool:
+    """Whether a column counts the rows, in any order, or is called an id and is different in every row."""
+    unique = found["fraction"] == 0.0 and found["count"] >= COUNTED and found["distinct"] == found["count"]
+    return unique and (found["max"] - found["min"] < 1.5 * found["count"] or ID.fullmatch(name) is not None)
+
+
+def _date_rule(low: int, high: int, several: dict[str, bool]) -> Rule:
+    """Days since the first date, and the cycles that the dates go through at least once and a half."""
+    span = (high - low) / MICROSECONDS
+    cycles = [cycle for cycle, days in CYCLES.items() if several[cycle] and span >= 1.5 * days]
+    # The mean and the deviation of days spread evenly.
+    return {"origin": int(low), "mean": span / 2, "std": float(span / np.sqrt(12)) or 1.0, "cycles": cycles}
+
+
+def _cycles(times: list[Any]) -> dict[str, bool]:
+    days = np.array(times) / MICROSECONDS
+    return {cycle: bool(np.ptp(days % length) > 1e-6) for cycle, length in CYCLES.items()}
+
+
+def _names(name: str, rule: Rule) -> list[str]:
+    gaps = [f"{name}_missing"] if rule["gaps"] else []
+    if rule["kind"] == "category":
+        others = [f"{name}_(other)"] if rule["others"] else []
+        return [*(f"{name}_{level}" for level in _own_columns(rule)), *others, *gaps]
+    if rule["kind"] == "date":
+        return [f"{name}_days", *(f"{name}_{w}_of_{c}" for c in rule["cycles"] for w in ("sin", "cos")), *gaps]
+    return [name, *gaps]
+
+
+def _own_columns(rule: Rule) -> list[str]:
+    """Levels with a column of their own: of two, one says it all."""
+    levels: list[str] = rule["levels"]
+    return levels[1:] if len(levels) == 2 and not rule["others"] and not rule["gaps"] else levels
+
+
+def _encoded(series: Any, rule: Rule, scale: bool) -> list[Array]:
+    """The features of one column."""
+    if rule["kind"] == "category":
+        missing = _missing(series)
+        columns = _one_hot(np.array(_texts(series), dtype=object), rule, missing)
+    else:
+        values = _floats(series, rule)
+        missing = np.isnan(values)
+        shift, unit = (rule["mean"], rule["std"]) if scale else (0.0, 1.0)
+        columns = [(np.where(missing, rule["mean"], values) - shift) / unit]
+        if rule["kind"] == "date":
+            angles = [2 * np.pi * (values + rule["origin"] / MICROSECONDS) / CYCLES[c] for c in rule["cycles"]]
+            waves = [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
+            columns += [np.where(missing, 0.0, wave) for wave in waves]
+    return [*columns, missing.astype(float)] if rule["gaps"] else columns
+
+
+def _one_hot(values: NDArray[Any], rule: Rule, missing: NDArray[np.bool_]) -> list[Array]:
+    columns = [(values == level).astype(float) for level in _own_columns(rule)]
+    if rule["others"]:
+        columns.append(1.0 - sum(columns) - missing)
+    return columns
+
+
+def _floats(series: Any, rule: Rule) -> Array:
+    """A column of numbers, truth values or dates as floats, NaN where nothing stands; dates as days since the first."""
+    if rule["kind"] != "date":
+        return _from_texts(series, number, "a number") if is_text(series.dtype) else _as_floats(series)
+    as_text = is_text(series.dtype)
+    times = _from_texts(series, parsed, "a date") if as_text else _as_floats(series.dt.timestamp("us"))
+    return (times - rule["origin"]) / MICROSECONDS
+
+
+def _as_floats(series: Any) -> Array:
+    return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+
+
+def _from_texts(series: Any, read: Any, what: str) -> Array:
+    """Each different text is read once."""
+    texts = _texts(series)
+    known = {text: np.nan if text is None else read(text) for text in set(texts)}
+    for text, value in known.items():
+        if value is None:
+            raise ValueError(f"column {series.name!r} holds {text!r}, but it was {what} in fit: correct or empty it")
+    return np.array([known[text] for text in texts], dtype=float)
+
+
+def _texts(series: Any) -> list[str | None]:
+    """Values as text, None where nothing stands."""
+    values = series.cast(nw.String).to_list()
+    return [None if value is None or value != value else plain_number(value) for value in values]
+
+
+def _missing(series: Any) -> NDArray[np.bool_]:
+    return np.isnan(_as_floats(series)) if series.dtype.is_float() else series.is_null().to_numpy()
+
+
+def _trouble(name: str, kind: str, texts: list[str]) -> Problem:
+    if kind == "comma":
+        first = next(filter(DECIMAL_COMMA.fullmatch, texts))
+        return Problem(f"column {name!r} holds numbers with a decimal comma ({first!r})", first)
+    strange = [text for text in texts if number(text) is None]
+    more = f" (and {len(strange) - 1:,} more)" if len(strange) > 1 else ""
+    return Problem(f"column {name!r} holds numbers, but here {strange[0]!r}{more}", strange[0])
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def some(names: Iterable[str]) -> str:
+    """Up to eight names."""
+    names = list(names)
+    return ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
