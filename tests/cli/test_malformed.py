@@ -148,7 +148,7 @@ def test_a_gigabyte_in_one_line_is_refused_without_reading_it(tmp_path):
         (["fit", "data.xlsx"], "data.xlsx cannot be read as xlsx"),
         (["fit", "data.zip"], "data.zip is not a table: export it as CSV, Parquet"),
         (["fit", "broken.parquet"], "broken.parquet cannot be read as parquet"),
-        (["fit", "data.csv", "--out", "data.csv/model.kin"], "cannot be written: "),
+        (["fit", "data.csv", "--out", "data.zip/model.kin"], "cannot be written: "),
         (["fit", "data.csv", "--encoding", "martian"], "unknown encoding 'martian'"),
         (["fit", "data.csv", "--delimiter", "ab"], "--delimiter 'ab': give one character"),
         (["fit", "data.csv", "--drop", "shop"], "--drop names 'shop', which is the task or the target column"),

@@ -22,7 +22,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     source = open_table(options, console)
     out = options.out or source.root.with_suffix(".kin")
     outputs = {"--out": (out, "model"), "--report": (options.report, "page")}
-    check_outputs(outputs, options, console, inputs=source.files)
+    check_outputs(outputs, options, console, inputs=(source.root,))
     in_blocks = wants_stream(source, options)
     if in_blocks and options.report:
         console.note("no report is written, since it needs the rows in memory: use kinfolk report on a part of them")
