@@ -92,8 +92,10 @@ def test_refitting_a_task_leaves_the_others(data):
 def test_edges_and_weights_are_each_best_for_the_other(data):
     """Against a general optimiser, on the objective as it is written."""
     model = GAMTL(task=data.task).fit(data.data, data.target)
-    problem = model._fitted_problem()
+    part = model.model_.parts[0]
+    problem = part.coupling.problem(part.equations(model.gram_))
     V = problem.equations.unknowns(model.coef_, model.intercept_)
+    np.testing.assert_allclose(V, part.V, atol=1e-8)
     around = Neighborhood(problem, V, model.graph_.degree)
     v = V[4] + 0.3
     a = around.edges(v)
@@ -113,7 +115,8 @@ def test_edges_and_weights_are_each_best_for_the_other(data):
 
 @pytest.mark.parametrize("options", [{}, {"intercept": "coupled", "metric": "learned_full"}, {"intercept": None}])
 def test_unknowns_and_coefficients_are_two_views_of_one_thing(data, options):
-    equations = GAMTL(task=data.task, **options).fit(data.data, data.target)._fitted_problem().equations
+    model = GAMTL(task=data.task, **options).fit(data.data, data.target)
+    equations = model.model_.parts[0].equations(model.gram_)
     V = np.random.default_rng(1).normal(size=equations.shape)
     np.testing.assert_allclose(equations.unknowns(*equations.coefficients(V)), V, atol=1e-8)
 

@@ -5,8 +5,8 @@ import pytest
 from sklearn.model_selection import KFold
 
 from kinfolk.baselines import Independent, MeanShrunk
-from kinfolk.rows.folds import Folds, assign_folds, common_rows, cv_error, fold_of_rows, folds_of_rows, squared_errors
-from kinfolk.rows.gram import GramStats
+from kinfolk.rows.folds import Folds, assign_folds, common_rows, cv_error, fold_of_rows, folds_of_rows
+from kinfolk.rows.gram import GramStats, squared_errors
 from kinfolk.rows.tasks import read_rows
 
 FIELDS = ("n", "x_mean", "y_mean", "G", "b", "yy")

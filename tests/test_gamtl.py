@@ -338,7 +338,7 @@ def test_fits_of_features_of_very_different_size_are_finite():
 def test_the_gap_is_proven_by_the_multipliers_of_the_best_graph_where_degrees_prove_nothing():
     W = np.array([[0.0], [0.1], [0.3], [1e6]])
     equations = normal_equations(gram(6, T=4, d=1), "free")
-    problem = Problem(equations, np.eye(1), 0.0, 1.0, 0.5, 1.0, np.ones(1), np.zeros(1))
+    problem = Problem(np.eye(1), 0.0, 1.0, 0.5, 1.0, np.ones(1), np.zeros(1), equations=equations)
     best, factor = problem.graph_step(W, None), np.ones((4, 4))
     factor[3] = factor[:, 3] = 0.99  # of the tiny edges of the far task
     near = replace(best, value=sparse.csr_array(best.value.multiply(factor)))

@@ -71,9 +71,9 @@ def test_a_fit_works_on_one_thread_and_restores_the_threads(before):
     seen = []
 
     class Watched(Independent):
-        def _fit_gram(self, gram):
+        def learn(self, gram):
             seen.append(is_limited())
-            return super()._fit_gram(gram)
+            return super().learn(gram)
 
     X = np.random.default_rng(3).normal(size=(20, 2))
     Watched().fit(X, X)

@@ -12,9 +12,9 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
+from kinfolk.judge.tuning import tune
 from kinfolk.rows.folds import SCORINGS, fold_of_rows
 from kinfolk.rows.tasks import read_rows
-from kinfolk.tuning import tune
 
 PENALTIES = [0.01, 1.0, 10.0, 100.0]
 

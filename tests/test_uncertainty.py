@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from sklearn.linear_model import BayesianRidge
 
-import kinfolk.methods.smoother
+import kinfolk.methods.gamtl.coupling
 import kinfolk.methods.uncertainty
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import MTRL, Independent, RandomSlopes
-from kinfolk.methods.uncertainty import likelihood, moderated, uncertainty
+from kinfolk.methods.uncertainty import Uncertainty, error_covariance, likelihood, moderated, uncertainty
 
 FACTOR = 1.6449  # of the standard deviation, for 90 %
 
@@ -44,7 +44,7 @@ def coverage(make, seeds):
         (lambda: GAMTL(task=0), range(6)),
         (lambda: GAMTL(task=0, intercept="shrunk", metric="learned"), range(4)),
         (lambda: RandomSlopes(task=0), range(4)),
-        (lambda: GAMTLCV(task=0, strengths=(1.0,), metrics=("identity",), anchors=(0.0,)), range(3)),
+        (lambda: GAMTLCV(task=0, strengths=(1.0,), metrics=("identity",), anchors=(0.0,)), range(6)),
     ],
     ids=["gamtl", "learned", "slopes", "cv"],
 )
@@ -61,7 +61,7 @@ def test_one_task_is_bayesian_ridge_regression():
     y = X @ [1.0, -2.0, 0.5, 0.0] + 0.7 * rng.normal(size=60)
     bayes = BayesianRidge(tol=1e-10, max_iter=5000, alpha_1=0, alpha_2=0, lambda_1=0, lambda_2=0).fit(X, y)
     model = GAMTL(ridge=bayes.lambda_ / bayes.alpha_).fit(X, y)
-    known = model._uncertainty()
+    known = model.model_.uncertainty
     assert known.kappa == pytest.approx(1.0, abs=0.15)
     _, theirs = bayes.predict(X, return_std=True)
     # Theirs leaves out the uncertainty of the intercept, and divides by n where the intercept takes a row.
@@ -73,7 +73,7 @@ def test_at_the_right_prior_the_covariance_is_the_posterior_one():
     """kappa = 1: sigma2 times the inverse of the weight system, formed densely here."""
     train, (X, _), _ = simulate(3, T=5, d=2)
     model = GAMTL(task=0).fit(*train)
-    (smoother,) = model._smoothers()
+    (part,) = model.model_.maps
     T, d = model.coef_.shape
     L = 2 * model.gamma_ * model.graph_.laplacian.toarray()
     M = np.kron(L, np.eye(d))
@@ -82,8 +82,8 @@ def test_at_the_right_prior_the_covariance_is_the_posterior_one():
         M[at, at] += model.gram_.G[t] + model.ridge * np.eye(d)
     N = np.linalg.inv(M)
     exact = np.stack([N[t * d : (t + 1) * d, t * d : (t + 1) * d] for t in range(T)])
-    np.testing.assert_allclose(kinfolk.methods.uncertainty.spread(smoother, np.arange(T), 1.0), exact, atol=1e-12)
-    known = kinfolk.methods.uncertainty.Uncertainty([smoother], model.gram_, np.full(T, 2.0), 1.0)
+    np.testing.assert_allclose(error_covariance(part, np.arange(T), 1.0), exact, atol=1e-12)
+    known = Uncertainty([part], np.full(T, 2.0), 1.0, 1 + 1 / model.gram_.n)
     codes, dx = X[:, 0].astype(int), X[:, 1:] - model.gram_.x_mean[X[:, 0].astype(int)]
     variance = 2.0 * (1 + 1 / model.gram_.n[codes] + np.einsum("np,npq,nq->n", dx, exact[codes], dx))
     np.testing.assert_allclose(known.std(X[:, 1:], codes), np.sqrt(variance), rtol=1e-10)
@@ -101,13 +101,7 @@ def test_the_likelihood_finds_the_noise_and_the_spread_it_was_drawn_with():
     W = np.linalg.cholesky(np.linalg.inv(precision)) @ rng.normal(size=(T, d)) * np.sqrt(sigma2 * kappa)
     y = np.einsum("nd,nd->n", X, W[task]) + np.sqrt(sigma2) * rng.normal(size=len(task))
     gram = type(model.gram_).from_rows(X, y, task)
-    problem = model._fitted_problem()
-    again = kinfolk.methods.smoother.coupled_smoother(
-        type(problem)(**{**vars(problem), "equations": model._problem(gram, None).equations}),
-        model.adjacency_,
-        np.ones(d),
-    )
-    found = likelihood(again, gram.n, np.arange(T))
+    found = likelihood(model.model_.parts[0].map(gram), gram.n)
     assert found[0] == pytest.approx(sigma2, rel=0.15)
     assert found[1] == pytest.approx(kappa, rel=0.5)
 
@@ -116,8 +110,9 @@ def test_large_systems_agree_with_small_ones(monkeypatch):
     train, (X, _), _ = simulate(4, T=6, d=2)
     model = GAMTL(task=0).fit(*train)
     exact = model.predict(X, return_std=True)[1]
-    monkeypatch.setattr(kinfolk.methods.smoother, "DENSE_UNKNOWNS", 0)
-    np.testing.assert_allclose(model.predict(X, return_std=True)[1], exact, rtol=1e-6)
+    monkeypatch.setattr(kinfolk.methods.gamtl.coupling, "DENSE_UNKNOWNS", 0)
+    again = GAMTL(task=0).fit(*train)
+    np.testing.assert_allclose(again.predict(X, return_std=True)[1], exact, rtol=1e-6)
 
 
 def test_a_sample_of_tasks_tells_about_the_same_noise(monkeypatch):
@@ -125,7 +120,8 @@ def test_a_sample_of_tasks_tells_about_the_same_noise(monkeypatch):
     model = GAMTL(task=0).fit(*train)
     exact = model.predict(X, return_std=True)[1]
     monkeypatch.setattr(kinfolk.methods.uncertainty, "LIKELIHOOD_UNKNOWNS", 60)
-    np.testing.assert_allclose(model.predict(X, return_std=True)[1].mean(), exact.mean(), rtol=0.15)
+    again = GAMTL(task=0).fit(*train)
+    np.testing.assert_allclose(again.predict(X, return_std=True)[1].mean(), exact.mean(), rtol=0.15)
 
 
 def test_noisy_tasks_get_wide_intervals():
@@ -170,5 +166,5 @@ def test_exact_fits_have_almost_no_spread():
     task = np.repeat([0, 1, 2], 10)
     X = rng.normal(size=(30, 2))
     model = GAMTL(task=0, ridge=1e-9).fit(np.column_stack([task, X]), X @ [1.0, 2.0])
-    known = uncertainty(model._smoothers(), model.gram_, model.coef_, model.intercept_)
+    known = uncertainty(model.model_.maps, model.gram_, model.coef_, model.intercept_)
     assert np.isfinite(known.noise).all() and known.noise.max() < 1e-6

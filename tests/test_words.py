@@ -15,7 +15,6 @@ REASONS = {
     "State": "two meanings: of Gibbs chains, of a likelihood",
     "alternate": "the same verb: GAMTL's loop and MSSL's loop",
     "checked_lines": "readers/ gives way to rows/sources/",
-    "contender": "two meanings: of the command compare, of GAMTLCV",
     "counted": "the same, once for the command line and once for the page",
     "graph_of": "the same verb: of a model file, of a model",
     "listed": "the same, three times",
@@ -26,9 +25,7 @@ REASONS = {
     "open_text": "readers/ gives way to rows/sources/",
     "read_rows": "the same verb: from a table, from a file",
     "run": "every command has one; that of reproduce is public",
-    "sample": "two meanings: rows that are kept, a run of the chains",
     "separator_of": "readers/ gives way to rows/sources/",
-    "spread": "two meanings: rows over folds, a covariance",
     "weights_residual": "the same word: each method has its own",
 }
 

@@ -9,12 +9,13 @@ if TYPE_CHECKING:
     from kinfolk.estimators.gamtl import GAMTL
     from kinfolk.estimators.gamtlcv import GAMTLCV
     from kinfolk.estimators.rbfgamtl import RBFGAMTL
+    from kinfolk.judge.comparison import compare
+    from kinfolk.judge.tuning import tune
     from kinfolk.methods.rbf import RBFFeatures
     from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
     from kinfolk.methods.trees import TaskTree
     from kinfolk.rows.gram import GramStats
     from kinfolk.store import load
-    from kinfolk.tuning import tune
 
 __all__ = [
     "GAMTL",
@@ -27,6 +28,7 @@ __all__ = [
     "TaskPrecision",
     "TaskTree",
     "__version__",
+    "compare",
     "load",
     "tune",
 ]
@@ -43,7 +45,8 @@ _HOMES = {
     "TaskPrecision": "methods.structures",
     "TaskTree": "methods.trees",
     "load": "store",
-    "tune": "tuning",
+    "compare": "judge.comparison",
+    "tune": "judge.tuning",
 }
 
 

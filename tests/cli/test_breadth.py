@@ -290,7 +290,7 @@ class TestGraph:
 def test_methods_are_listed_with_what_they_share(capsys):
     _, out, _ = run(capsys, "methods", "--json")
     listed = {row["name"]: row for row in json.loads(out)["methods"]}
-    assert list(listed)[:3] == ["gamtlcv", "gamtl", "rbf-gamtl"] and len(listed) == 13
+    assert list(listed)[:3] == ["gamtlcv", "gamtl", "rbf-gamtl"] and len(listed) == 14
     assert all(row["shares"] != "?" and row["summary"] for row in listed.values())
 
 

@@ -99,7 +99,7 @@ def test_a_terminal_shows_a_bar_with_the_time_left(folder, tmp_path):
     except OSError:  # Linux says so when the other side has closed
         pass
     assert process.wait() == 0
-    assert b"tune [" in shown and b"/16" in shown and b" left" in shown
+    assert b"tune [" in shown and b"/12" in shown and b" left" in shown
 
 
 def test_an_error_is_one_line_without_a_traceback_unless_asked_for(tmp_path):

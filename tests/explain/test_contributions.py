@@ -1,7 +1,5 @@
 """The parts of a model add up to the model, and each part is what the targets of one task do."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -9,6 +7,7 @@ from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
 from kinfolk.baselines import MTRL, Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.datasets import make_groups
 from kinfolk.explain.contributions import contributions
+from kinfolk.solvers.equations import normal_equations
 from kinfolk.weights import solve_system
 
 MODELS = {
@@ -69,10 +68,10 @@ def test_a_part_is_what_the_model_makes_of_one_task_s_targets(rows, intercept):
     X, y = rows
     model = GAMTL(task=0, intercept=intercept).fit(X, y)
     only = np.where(X[:, 0] == 2, y, 0.0)
-    problem = model._fitted_problem()
-    alone = model._problem(GAMTL(task=0).fit(X, only).gram_, None)
-    system = replace(problem, equations=alone.equations).system(model.adjacency_)
-    W, c = alone.equations.coefficients(solve_system(system, method="direct").value)
+    coupling = model.model_.parts[0].coupling
+    equations = normal_equations(GAMTL(task=0).fit(X, only).gram_, intercept)
+    system = coupling.problem(equations).system(model.adjacency_)
+    W, c = equations.coefficients(solve_system(system, method="direct").value)
     parts = contributions(model)
     np.testing.assert_allclose(parts.coef[:, 2], W, atol=1e-9)
     np.testing.assert_allclose(parts.intercept[:, 2], c, atol=1e-8)

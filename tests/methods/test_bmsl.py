@@ -286,8 +286,8 @@ def test_constant_targets_and_features_have_no_slope():
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
-        ({"n_samples": 3}, "n_samples=3 must be an integer of at least 4"),
-        ({"n_chains": 0}, "n_chains=0 must be an integer of at least 1"),
+        ({"n_samples": 3}, "n_samples=3 must be a whole number, at least 4"),
+        ({"n_chains": 0}, "n_chains=0 must be a whole number, at least 1"),
         ({"dof": 1.0}, "dof=1.0 must be greater than 1 and finite"),
         ({"prior_scale": 0.0}, "prior_scale=0.0 must be greater than 0"),
         ({"noise_prior": (1.0, 0.0)}, "noise_prior=.1.0, 0.0. must be two numbers greater than 0"),

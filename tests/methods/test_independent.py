@@ -7,8 +7,8 @@ from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk.baselines import Independent, MeanShrunk, Pooled
-from kinfolk.rows.folds import Folds, fold_of_rows, squared_errors
-from kinfolk.rows.gram import GramStats
+from kinfolk.rows.folds import Folds, fold_of_rows
+from kinfolk.rows.gram import GramStats, squared_errors
 from kinfolk.rows.tasks import read_rows
 from kinfolk.solvers.ridge import search
 
@@ -47,14 +47,14 @@ def test_cross_validation_picks_the_least_of_direct_fold_fits():
     model = Independent(task=0, penalty="cv", random_state=7).fit(X, y)
     rows = read_rows(X, y, task=0)
     fold = fold_of_rows(rows, X[:, 1:], rows.gram(X[:, 1:], None), cv=5, random_state=7)
-    for penalty, error in zip(model.penalties_, model.cv_errors_, strict=True):
+    for penalty, error in zip(model.penalties_, model.penalty_errors_, strict=True):
         squares = [
             (Independent(task=0, penalty=penalty).fit(X[fold != f], y[fold != f]).predict(X[fold == f]) - y[fold == f])
             ** 2
             for f in range(5)
         ]
         np.testing.assert_allclose(error, np.sqrt(np.concatenate(squares).mean()), rtol=1e-8)
-    assert model.penalty_ == model.penalties_[np.argmin(model.cv_errors_)]
+    assert model.penalty_ == model.penalties_[np.argmin(model.penalty_errors_)]
     np.testing.assert_array_equal(model.coef_, Independent(task=0, penalty=model.penalty_).fit(X, y).coef_)
 
 
@@ -75,14 +75,14 @@ def test_without_noise_the_grid_grows_towards_no_penalty():
 
 @pytest.mark.parametrize("best", [1e-7, 0.03, 1e5])
 def test_the_search_finds_a_least_beyond_its_first_grid(best):
-    found = search(lambda m: 1 + np.log10(m / best) ** 2).best
+    found = search(lambda m: 1 + np.log10(m / best) ** 2)[0]
     assert abs(np.log10(found / best)) <= 0.26
 
 
 def test_the_search_stops_where_nothing_is_gained():
-    assert len(search(lambda m: 1.0).penalties) == 13
-    assert search(lambda m: 1.0).best == 100.0
-    assert search(lambda m: 1 / m).best <= 1e11
+    assert len(search(lambda m: 1.0)[1]) == 13
+    assert search(lambda m: 1.0)[0] == 100.0
+    assert search(lambda m: 1 / m)[0] <= 1e11
 
 
 def test_the_choice_does_not_depend_on_units():
@@ -98,7 +98,7 @@ def test_groups_reach_the_folds():
     X, y = draw(sizes=(20, 20), noise=4.0)
     one = Independent(task=0, penalty="cv").fit(X, y)
     two = Independent(task=0, penalty="cv").fit(X, y, groups=np.arange(40) // 4)
-    assert (one.cv_errors_[:5] != two.cv_errors_[:5]).all()
+    assert (one.penalty_errors_[:5] != two.penalty_errors_[:5]).all()
 
 
 def test_fit_from_statistics_of_folds():
@@ -114,7 +114,7 @@ def test_fit_from_statistics_of_folds():
         )
         / 40
     )
-    np.testing.assert_allclose(model.cv_errors_.min(), best, rtol=1e-10)
+    np.testing.assert_allclose(model.penalty_errors_.min(), best, rtol=1e-10)
 
 
 def test_statistics_alone_cannot_be_cross_validated():
@@ -145,7 +145,7 @@ def test_texts_of_errors():
     X, y = draw()
     with pytest.raises(ValueError, match=r"penalty=-1 must be at least 0 and finite"):
         Independent(task=0, penalty=-1).fit(X, y)
-    with pytest.raises(ValueError, match=r"penalty='auto' must be a number or \"cv\""):
+    with pytest.raises(ValueError, match=r"penalty='auto' must be at least 0 and finite, or \"cv\""):
         Independent(task=0, penalty="auto").fit(X, y)
     with pytest.raises(ValueError, match="task 3 has 1 row"):
         Independent(task=0).fit(np.vstack([X, np.full(6, 3.0)]), np.append(y, 1.0))

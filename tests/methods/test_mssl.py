@@ -233,9 +233,9 @@ def test_unseen_tasks_are_refused_by_name():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"strength": 0.0}, "strength=0.0 must be finite and greater than 0"),
-        ({"sparsity": -1.0}, "sparsity=-1.0 must be finite and greater than 0"),
-        ({"lasso": np.nan}, "lasso=nan must be finite and at least 0"),
+        ({"strength": 0.0}, "strength=0.0 must be greater than 0 and finite"),
+        ({"sparsity": -1.0}, "sparsity=-1.0 must be greater than 0 and finite"),
+        ({"lasso": np.nan}, "lasso=nan must be at least 0 and finite"),
         ({"max_iter": 0}, "max_iter=0 must be at least 1"),
         ({"unseen": "zero"}, 'unseen=\'zero\': choose "error" or "mean"'),
     ],

@@ -186,8 +186,8 @@ def test_unseen_tasks_are_refused_by_name():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"ridge": -1.0}, "ridge=-1.0 must be finite and at least 0"),
-        ({"coupling": 0.0}, "coupling=0.0 must be finite and greater than 0: without coupling use Independent"),
+        ({"ridge": -1.0}, "ridge=-1.0 must be at least 0 and finite"),
+        ({"coupling": 0.0}, "coupling=0.0 must be greater than 0 and finite: without coupling use Independent"),
         ({"unseen": "zero"}, 'unseen=\'zero\': choose "error" or "mean"'),
     ],
 )

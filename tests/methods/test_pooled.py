@@ -48,7 +48,7 @@ def test_cross_validation_equals_direct_fold_fits(own):
     fold = fold_of_rows(rows, X[:, 1:], rows.gram(X[:, 1:], None), cv=5, random_state=0)
     direct = Pooled(task=0, penalty=model.penalty_, own_intercepts=own)
     squares = [(direct.fit(X[fold != f], y[fold != f]).predict(X[fold == f]) - y[fold == f]) ** 2 for f in range(5)]
-    np.testing.assert_allclose(model.cv_errors_.min(), np.sqrt(np.concatenate(squares).mean()), rtol=1e-8)
+    np.testing.assert_allclose(model.penalty_errors_.min(), np.sqrt(np.concatenate(squares).mean()), rtol=1e-8)
 
 
 def test_tasks_of_one_row_need_a_common_intercept():

@@ -87,7 +87,7 @@ def test_relabelling_tasks_permutes_and_row_order_is_irrelevant(table):
 
 
 def test_wrong_choices_are_named(table):
-    with pytest.raises(ValueError, match="covariance='spherical': choose one of 'diagonal', 'full'"):
+    with pytest.raises(ValueError, match='covariance=\'spherical\': choose "diagonal" or "full"'):
         RandomSlopes(task=0, covariance="spherical").fit(*table)
 
 

@@ -13,8 +13,8 @@ from problems import frame
 
 def errors_of(model, table, y, **options):
     rows = read_rows(table, y, task="who")
-    X = model._transform(rows.table)
-    return task_errors(model, rows, X, rows.gram(X, model.gram_.feature_names), **options)
+    X = model.model_.columns.features(rows.table)
+    return task_errors(model.model_, rows, X, rows.gram(X, model.gram_.feature_names), **options)
 
 
 @pytest.fixture(scope="module")

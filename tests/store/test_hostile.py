@@ -88,13 +88,18 @@ def with_header(data, change):
     return archived(content.items())
 
 
+def record(model):
+    """The fields of the fitted model in a header."""
+    return model["state"]["model_"]["record"][1]
+
+
 def refused(data, tmp_path, match):
     with pytest.raises(ModelFileError, match=match):
         loads(data, tmp_path)
 
 
 def test_a_newer_file_asks_for_an_upgrade(files, tmp_path):
-    refused(sealed(unsealed(files["GAMTL"]), version=2), tmp_path, "newer kinfolk .format 2.*upgrade kinfolk")
+    refused(sealed(unsealed(files["GAMTL"]), version=3), tmp_path, "newer kinfolk .format 3.*upgrade kinfolk")
 
 
 def test_other_files_are_not_models(tmp_path):
@@ -194,28 +199,29 @@ def test_methods_are_not_overwritten(files, tmp_path):
 
 def test_a_cache_on_disk_is_not_taken_over(files, tmp_path):
     def change(model):
-        model["state"]["features_"]["estimator"]["params"]["memory"] = "/tmp/cache"
+        columns = record(model)["columns"]["record"][1]
+        columns["transformer"]["estimator"]["params"]["memory"] = "/tmp/cache"
 
     refused(with_header(files["Pipeline"], change), tmp_path, "cache on disk")
 
 
 def test_graphs_that_point_outside_themselves_are_refused(files, tmp_path):
     def change(model):
-        model["state"]["structure_"]["record"][1]["adjacency"]["sparse"]["shape"] = [6, 2]
+        record(model)["structure"]["record"][1]["adjacency"]["sparse"]["shape"] = [6, 2]
 
     refused(with_header(files["GAMTL"], change), tmp_path, "spoiled.kin")
 
 
 def test_coefficients_of_other_tasks_are_refused(files, tmp_path):
     def change(model):
-        model["state"]["intercept_"] = model["state"]["population_coef_"]
+        record(model)["intercept"] = record(model)["population"]["record"][1]["coef"]
 
     refused(with_header(files["GAMTL"], change), tmp_path, "do not fit together: numbers of 6 tasks")
 
 
 def test_repeated_arrays_cannot_stand_for_huge_ones(files, tmp_path, bounded):
     def change(model):
-        model["state"]["coef_"] = {"broadcast": [model["state"]["coef_"], [10**12, 4]]}
+        record(model)["coef"] = {"broadcast": [record(model)["coef"], [10**12, 4]]}
 
     refused(with_header(files["GAMTL"], change), tmp_path, "spoiled.kin")
 

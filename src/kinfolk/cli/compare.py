@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import warnings
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+<<<<<<< HEAD
+from kinfolk.cli.columns import training_rows
+from kinfolk.cli.console import Console
+from kinfolk.cli.encoding import transformer
+from kinfolk.cli.fit import roles_of
+from kinfolk.cli.tables import read_options
+from kinfolk.judge.comparison import HEADING, compare_rows
+from kinfolk.judge.contestants import contestants
+from kinfolk.readers import read_file
+from kinfolk.rows.tasks import read_rows
+=======
 import numpy as np
 
 from kinfolk.cli.console import Console, duration
@@ -51,50 +62,45 @@ def contender(name: str, options: argparse.Namespace) -> Contender:
         return boosted(options.seed)
     settings = SHORTENED.get(name, {})
     return by_recipe(Recipe(name, settings, options.cv, options.seed, options.jobs))
+>>>>>>> 9ffaeef82b1e4dbf8876d6d80f94018ab9481be8
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Compare, print the table, and say what to make of it."""
     if options.cv < 2:
         raise ValueError(f"--cv {options.cv}: a comparison needs at least 2 folds")
+<<<<<<< HEAD
+    asked = roles_of(options)
+    frame = read_file(options.data, text=asked.text, notify=console.note, **read_options(options))
+    training = training_rows(frame, asked, console.note)
+    rows = read_rows(training.X, training.y, task=options.task)
+    encoder = partial(_transformer, training)
+    chosen = contestants(options.methods, encoder, cv=options.cv, random_state=options.seed, n_jobs=options.jobs)
+    if not options.methods and find_spec("lightgbm") is None:
+        console.note("lightgbm is not installed and not compared: pip install 'kinfolk[boosting]'")
+=======
     names = chosen_methods(options.methods, console)
     rows = training_rows(open_table(options, console), options, console)
     labels, codes = np.unique(rows.X[options.task].to_numpy(), return_inverse=True)
     fold = outer_folds(rows, cv=options.cv, seed=options.seed)
+>>>>>>> 9ffaeef82b1e4dbf8876d6d80f94018ab9481be8
     whole = f", whole groups of {options.groups!r}" if options.groups else ""
-    console.say(f"{len(rows.y):,} rows, {len(labels):,} tasks, {rows.X.shape[1] - 1} inputs; {options.cv} folds{whole}")
-    contenders = {name: contender(name, options) for name in names}
-    seconds = {name: options.time_limit or SECONDS.get(name, MOST_SECONDS) for name in names}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what a method says about one fold is of no use here
-        outcomes = list(race(contenders, rows, fold, seconds=seconds, callback=console.callback))
-    scores = Scores(outcomes, rows.y, codes)
-    print_table(scores, console)
-    sentences = verdict(scores)
-    console.say()
-    for sentence in sentences:
-        console.say(sentence)
-    advised = scores.advised() if scores.squared else None
-    console.result({"table": scores.table(), "verdict": sentences, "use": advised, "folds": options.cv})
-
-
-def print_table(scores: Scores, console: Console) -> None:
-    """Errors, best first."""
-    console.say("held-out error (RMSE) and its standard error over tasks")
-    console.say()
-    console.say(
-        f"{'method':14s} {'shares':32s} {'mean over tasks':>20s} {'all rows':>20s} {'gain over own':>16s} {'time':>10s}"
+    tasks = len(rows.schema.labels)
+    console.say(f"{len(rows.y):,} rows, {tasks:,} tasks, {rows.table.width} inputs; {options.cv} folds{whole}")
+    found = compare_rows(
+        rows,
+        chosen,
+        encoder,
+        cv=options.cv,
+        groups=training.groups,
+        time_limit=options.time_limit,
+        random_state=options.seed,
+        callback=console.callback,
     )
-    for row in scores.table():
-        name = row["method"]
-        start = f"{name:14s} {(KINDS | EXTRA).get(name, ''):32s}"
-        if "trouble" in row:
-            console.say(f"{start} {row['trouble']}")
-            continue
-        cells = [f"{row[f'rmse_{kind}']:.4g} ± {row[f'rmse_{kind}_se']:.2g}" for kind in ("tasks", "pooled")]
-        gain = (
-            f"{100 * row['gain_over_own']:+.1f} ± {100 * row['gain_over_own_se']:.1f} %"
-            if "gain_over_own" in row
-            else ""
-        )
-        console.say(f"{start} {cells[0]:>20s} {cells[1]:>20s} {gain:>16s} {duration(row['seconds']):>10s}")
+    for line in (HEADING, "", *found.lines(), "", *found.verdict):
+        console.say(line)
+    console.result({"table": found.table(), "verdict": found.verdict, "use": found.use, "folds": found.folds})
+
+
+def _transformer(training: Any, scale: bool) -> Any:
+    return transformer(training.X.columns[1:], training.categories, scale=scale)

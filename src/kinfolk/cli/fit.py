@@ -10,10 +10,15 @@ from typing import Any
 import numpy as np
 
 from kinfolk.cli.console import Console, duration
+<<<<<<< HEAD
+from kinfolk.cli.kinds import counted
+=======
 from kinfolk.cli.methods import find_method
+>>>>>>> 9ffaeef82b1e4dbf8876d6d80f94018ab9481be8
 from kinfolk.cli.outputs import check_outputs
 from kinfolk.cli.tables import Training, counted, open_table, training_rows, wants_stream
 from kinfolk.files import is_special
+from kinfolk.judge.contestants import find_method
 from kinfolk.memory import in_words
 
 
@@ -85,7 +90,7 @@ def account(model: Any, method: str, error: float | None) -> dict[str, Any]:
 
 def training_error(model: Any) -> float:
     """RMSE over the rows of the fit, from their statistics."""
-    from kinfolk.rows.folds import squared_errors
+    from kinfolk.rows.gram import squared_errors
 
     errors = squared_errors(model.gram_, model.coef_, model.intercept_)
     return float(np.sqrt(np.maximum(errors, 0.0).sum() / model.gram_.n.sum()))

@@ -12,7 +12,8 @@ from kinfolk.cli.outputs import check_outputs
 from kinfolk.cli.tables import load_model
 from kinfolk.export.graphs import graph_text, write_graph
 from kinfolk.files import STDOUT
-from kinfolk.methods.structures import TaskGraph, structure_of
+from kinfolk.methods.model import structure_of
+from kinfolk.methods.structures import TaskGraph
 
 
 def run(options: argparse.Namespace, console: Console) -> None:

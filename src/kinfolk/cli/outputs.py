@@ -48,7 +48,7 @@ def check_outputs(
     given = {option: path for option, (path, _) in outputs.items() if path is not None}
     for option, path in given.items():
         for read in inputs:
-            if same_file(path, read) or read.resolve() in path.resolve().parents:
+            if same_file(path, read) or (read.is_dir() and read.resolve() in path.resolve().parents):
                 raise ValueError(f"{option} {path} is a file that is read ({read}): name another file to write")
         _check_place(path)
         if not options.force:

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 from dataclasses import dataclass
 from typing import Any
 
+<<<<<<< HEAD
+from kinfolk.cli.columns import Training
+from kinfolk.cli.encoding import transformer
+from kinfolk.cli.methods import parse_settings
+from kinfolk.judge.contestants import find_method
+from kinfolk.judge.tuning import fit_tuned, open_grid
+from kinfolk.methods.registry import all_methods
+=======
 import numpy as np
 
 from kinfolk.cli.console import Console
 from kinfolk.cli.methods import find_method, methods, parse_settings
 from kinfolk.cli.tables import Training
 from kinfolk.memory import in_words
+>>>>>>> 9ffaeef82b1e4dbf8876d6d80f94018ab9481be8
 from kinfolk.progress import Callback
-from kinfolk.tuning import tune
-
-SCALES_ITSELF = ("gamtlcv", "rbf-gamtl")
-GRIDS = {"gamtl": {"strength": (0.01, 0.1, 1.0, 10.0, 100.0), "ridge": (0.01, 1.0)}}
-UNTUNED = ("random-slopes",)  # maximum likelihood sets its parameters; a full covariance is there for the asking
+from kinfolk.rows.tasks import read_rows
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Plan:
     """A method, the parameters set by hand, and the folds that choose the others."""
 
     method: str
@@ -31,27 +35,36 @@ class Recipe:
     seed: int
     jobs: int = 1
 
+    @property
+    def scales_itself(self) -> bool:
+        """Whether the method needs no scaler before it."""
+        return all_methods()[self.method].scales_itself
+
     def estimator(self, task: str, features: Any, callback: Callback | None = None) -> Any:
         """The estimator, which cross-validates inside fit if it can."""
-        cls = methods()[self.method]
+        cls = all_methods()[self.method]
         own = {"task": task, "features": features, "random_state": self.seed, "n_jobs": self.jobs, "callback": callback}
         if self.cv:
-            own["cv"] = self.cv
-            if "penalty" in inspect.signature(cls).parameters:
-                own |= {"penalty": "cv", "scoring": "tasks"}
-        known = inspect.signature(cls).parameters
+            own |= {"cv": self.cv, "penalty": "cv", "scoring": "tasks"}
+        known = cls().get_params(deep=False)
         return cls(**{**{name: value for name, value in own.items() if name in known}, **self.settings})
 
     def grid(self) -> dict[str, Any]:
         """Values to try of the parameters that were not set, for methods that do not cross-validate themselves."""
-        cls = methods()[self.method]
-        if not self.cv or self.method in UNTUNED or "cv" in inspect.signature(cls).parameters:
+        cls = all_methods()[self.method]
+        if not self.cv or "cv" in cls().get_params(deep=False):
             return {}
-        grid = getattr(cls, "default_grid", None) or GRIDS.get(self.method, {})
-        # The paper's gamma takes the place of strength.
-        given = {*self.settings, *(["strength"] if "gamma" in self.settings else [])}
-        return {name: list(values) for name, values in grid.items() if name not in given}
+        return open_grid(cls(), self.settings)
 
+<<<<<<< HEAD
+    def fit(self, rows: Training, callback: Callback | None = None) -> tuple[Any, float | None]:
+        """The fitted model and, where one was chosen by it, its cross-validated error: RMSE, mean over tasks."""
+        task, *inputs = rows.X.columns
+        features = transformer(inputs, rows.categories, scale=not self.scales_itself)
+        return fit_tuned(
+            self.estimator(task, features, callback),
+            read_rows(rows.X, rows.y, task=task),
+=======
     def fit(self, rows: Training, task: str, callback: Callback | None = None, **more: Any) -> tuple[Any, float | None]:
         """The fitted model and, where one was chosen by it, its cross-validated error: RMSE, mean over tasks."""
         features = rows.features(scale=self.method not in SCALES_ITSELF)
@@ -66,16 +79,19 @@ class Recipe:
             grid,
             rows.X,
             rows.y,
+>>>>>>> 9ffaeef82b1e4dbf8876d6d80f94018ab9481be8
             cv=self.cv,
             groups=rows.groups,
-            scoring="tasks",
-            n_jobs=self.jobs,
             random_state=self.seed,
+            n_jobs=self.jobs,
+            fixed=self.settings,
             callback=callback,
         )
-        return found.best_estimator_, found.best_error_
 
 
+<<<<<<< HEAD
+def recipe_of(options: argparse.Namespace) -> Plan:
+=======
 def cross_validated_error(model: Any) -> float | None:
     """Of a model that cross-validates inside fit: one error per task, or one per penalty tried."""
     if not hasattr(model, "cv_errors_"):
@@ -112,9 +128,11 @@ def fit_in_blocks(
 
 
 def recipe_of(options: argparse.Namespace) -> Recipe:
+>>>>>>> 9ffaeef82b1e4dbf8876d6d80f94018ab9481be8
     """The method that the options ask for."""
     method = find_method(options.method)
-    if options.cv < 0 or options.cv == 1 or (options.cv == 0 and method in SCALES_ITSELF):
-        least = "2" if method in SCALES_ITSELF else "2, or 0 for none"
+    always = all_methods()[method]().wants_folds()
+    if options.cv < 0 or options.cv == 1 or (options.cv == 0 and always):
+        least = "2" if always else "2, or 0 for none"
         raise ValueError(f"--cv {options.cv}: {method} needs at least {least} folds")
-    return Recipe(method, parse_settings(method, options.set), options.cv, options.seed, options.jobs)
+    return Plan(method, parse_settings(method, options.set), options.cv, options.seed, options.jobs)

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Self
+from dataclasses import fields, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from kinfolk.estimators.graph_regressor import GraphRegressor
-from kinfolk.methods.gamtl.adopt import adopt_tasks
 from kinfolk.methods.gamtl.alternate import Alternation
-from kinfolk.methods.gamtl.problem import Problem, calibrated, remoteness, solve, theta_at_start
-from kinfolk.methods.method import Fit, warn_of_constant_features
-from kinfolk.methods.smoother import Smoother, coupled_smoother
+from kinfolk.methods.gamtl.calibrate import METRICS, Recipe
+from kinfolk.methods.gamtl.coupling import GraphCoupling
+from kinfolk.methods.gamtl.problem import Problem, remoteness, usual_rounds
+from kinfolk.methods.method import warn_of_constant_features
+from kinfolk.methods.model import Course, Model, Part
+from kinfolk.methods.parameters import choice, number, parameters
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.progress import Callback
-from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.rows.tables import read_table
-from kinfolk.rows.tasks import check_rows_per_task, read_rows
-from kinfolk.solvers.equations import INTERCEPTS, normal_equations
-from kinfolk.solvers.graph import DENSE_TASKS
-from kinfolk.solvers.random_effects import RandomEffects, fit_random_effects
-
-ROUNDS, ROUNDS_MANY = 200, 3
-METRICS = {"identity": None, "learned": "diagonal", "learned_full": "full"}  # to covariances of the mixed model
+from kinfolk.rows.gram import GramStats
+from kinfolk.rows.tasks import check_rows_per_task
+from kinfolk.solvers.equations import INTERCEPTS
+from kinfolk.solvers.graph import DENSE_TASKS, Candidates
 
 
+@parameters
 class GAMTL(GraphRegressor):
     """Graph adjacency multi-task learning: one regression per task, and the graph of tasks that are kin.
 
@@ -76,73 +74,79 @@ class GAMTL(GraphRegressor):
     [19, 20]
     """
 
-    def __init__(
-        self,
-        task: str | int | None = None,
-        *,
-        alpha: float | None = None,
-        beta: float | None = None,
-        gamma: float | None = None,
-        neighbors: float = 5,
-        strength: float = 1.0,
-        ridge: float = 1.0,
-        anchor: float = 0.0,
-        metric: str = "identity",
-        intercept: str | None = "free",
-        features: Any = None,
-        weights_solver: str = "auto",
-        graph_solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int | None = None,
-        unseen: str = "error",
-        random_state: Any = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.task = task
-        self.alpha = alpha
-        self.beta = beta
-        self.gamma = gamma
-        self.neighbors = neighbors
-        self.strength = strength
-        self.ridge = ridge
-        self.anchor = anchor
-        self.metric = metric
-        self.intercept = intercept
-        self.features = features
-        self.weights_solver = weights_solver
-        self.graph_solver = graph_solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.unseen = unseen
-        self.random_state = random_state
-        self.callback = callback
+    shares: ClassVar[str] = "graph"
+    simplicity: ClassVar[int] = 60
+    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "strength": (0.01, 0.1, 1.0, 10.0, 100.0),
+        "ridge": (0.01, 1.0),
+    }
+    quick: ClassVar[dict[str, Any]] = {"tol": 1e-4, "max_iter": 30}
 
-    @property
-    def needs_two_rows(self) -> bool:  # type: ignore[override]
+    alpha: float | None = number(None, above=0, also=(None,))
+    beta: float | None = number(None, above=0, also=(None,))
+    gamma: float | None = number(None, at_least=0, also=(None,))
+    neighbors: float = number(5, above=0)
+    strength: float = number(1.0, at_least=0)
+    ridge: float = number(1.0, at_least=0)
+    anchor: float = number(0.0, at_least=0, at_most=1)
+    metric: str = choice("identity", *METRICS)
+    intercept: str | None = choice("free", *INTERCEPTS)
+    weights_solver: str = "auto"
+    graph_solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int | None = None
+    random_state: Any = None
+    callback: Callback | None = None
+
+    def needs_two_rows(self) -> bool:
         """Only a free intercept takes a row of its own."""
         return self.intercept == "free"
 
-    def _fit_gram(self, gram: GramStats) -> Fit:
-        self._check_parameters(gram.n_tasks)
+    def learn(self, gram: GramStats) -> Model:
+        """Alternate between weights and graph."""
+        self._check_numbers(gram.n_tasks)
         if self.intercept == "free":
             warn_of_constant_features(gram)
-        effects = self._effects(gram)
-        problem = self._problem(gram, effects)
-        if self.gamma is None or gram.n_tasks == 1:
-            problem = calibrated(problem, theta_at_start(problem, self.neighbors), self.strength)
-        result = solve(
-            problem,
+        recipe = Recipe(**{part.name: getattr(self, part.name) for part in fields(Recipe)})
+        problem = recipe.problem(gram, **self._solvers(gram.n_tasks))
+        result = problem.solve(
             tol=self.tol,
             max_iter=self._rounds(gram.n_tasks),
             quiet=self.max_iter is None and gram.n_tasks > DENSE_TASKS,
             callback=self.callback,
         )
+        return self._model(gram, recipe, problem, result)
+
+    def _model(self, gram: GramStats, recipe: Recipe, problem: Problem, result: Alternation) -> Model:
         V = result.weights.value
         W, c = problem.equations.coefficients(V)
-        graph = TaskGraph(result.graph.value, gram.labels, remoteness(V * problem.scale, problem.candidates))
-        attributes = self._attributes(problem, result)
-        attributes["relevance_"] = W.std(axis=0) if effects is None else effects.relevance
-        return Fit(W, graph, c, attributes)
+        coupling = GraphCoupling(result.graph.value, problem.penalty, recipe)
+        part = replace(Part.of(self.name, coupling, problem.equations, V, self.intercept), shown=True)
+        effects = recipe.effects(gram)
+        return Model.of(
+            gram,
+            W,
+            c,
+            structure=TaskGraph(result.graph.value, gram.labels, remoteness(V * problem.scale, problem.candidates)),
+            parts=(part,),
+            course=self._course(problem, result),
+            details={
+                "alpha_": problem.alpha,
+                "beta_": problem.beta,
+                "gamma_": problem.gamma,
+                "solvers_": {"weights": result.weights.method, "graph": result.graph.method},
+                "relevance_": W.std(axis=0) if effects is None else effects.relevance,
+            },
+        )
+
+    def _course(self, problem: Problem, result: Alternation) -> Course:
+        return Course(problem.optimality(result), result.history, result.n_iter, result.converged)
+
+    def _rounds(self, n_tasks: int) -> int:
+        return self.max_iter or usual_rounds(n_tasks)
+
+    def _solvers(self, n_tasks: int) -> dict[str, Any]:
+        return {"weights_solver": self.weights_solver, "graph_solver": self.graph_solver}
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, forget: float = 1.0) -> Self:
         """Merge new rows into the statistics and solve again; earlier rows are not needed.
@@ -156,98 +160,40 @@ class GAMTL(GraphRegressor):
         """
         if not 0 < forget <= 1:
             raise ValueError(f"forget={forget} must be greater than 0 and at most 1")
-        if not hasattr(self, "coef_"):
+        if "model_" not in vars(self):
             return self.fit(X, y, sample_weight)
-        read_table(X).check_against(self._schema.names, self._schema.width, type(self).__name__)
-        rows = read_rows(X, y, task=self.task, sample_weight=sample_weight)
-        new = rows.gram(self._transform(rows.table), self.gram_.feature_names)
-        if self.task is None and not np.array_equal(new.labels, self.tasks_):
-            raise ValueError(f"y has {new.n_tasks} columns, but fit saw {len(self.tasks_)}: pass the same ones")
-        gram = self.gram_.scaled(forget) + new
-        if self.needs_two_rows:
+        model = self.model_
+        assert model.columns is not None
+        assert model.gram is not None
+        rows, features = model.columns.read_with_targets(X, y, type(self).__name__, sample_weight)
+        new = rows.gram(features, model.gram.feature_names)
+        if self.task is None and not np.array_equal(new.labels, model.labels):
+            raise ValueError(f"y has {new.n_tasks} columns, but fit saw {len(model.labels)}: pass the same ones")
+        gram = model.gram.scaled(forget) + new
+        if self.needs_two_rows():
             check_rows_per_task(gram)
-        self._schema = replace(self._schema, labels=gram.labels)
-        self._fit_statistics(gram, None)
-        return self
+        return self.keep(self.model_of(gram), model.columns.with_labels(gram.labels))
 
-    def _fitted_problem(self) -> Problem:
-        """The problem of the tasks that had rows, with the numbers that were used."""
-        gram = self._seen()
-        problem = self._problem(gram, self._effects(gram))
-        return replace(problem, alpha=self.alpha_, beta=self.beta_, gamma=self.gamma_)
-
-    def _smoothers(self) -> list[Smoother]:
-        problem, seen = self._fitted_problem(), self.gram_.n > 0
-        return [coupled_smoother(problem, self.adjacency_[seen][:, seen], np.ones(self.gram_.n_features))]
-
-    def _new_tasks(self, new: GramStats) -> tuple[Array, Array, Array]:
-        problem, seen = self._fitted_problem(), self.gram_.n > 0
-        V = problem.equations.unknowns(self.coef_[seen], self.intercept_[seen])
-        return adopt_tasks(problem, self.adjacency_[seen][:, seen], V, new, self.intercept)
-
-    def _rounds(self, n_tasks: int) -> int:
-        return self.max_iter or (ROUNDS if n_tasks <= DENSE_TASKS else ROUNDS_MANY)
-
-    def _effects(self, gram: GramStats) -> RandomEffects | None:
-        """The mixed model behind a learned metric and shrunk intercepts, if either is asked for."""
-        if self.metric == "identity" and self.intercept != "shrunk":
-            return None
-        return fit_random_effects(
-            gram,
-            covariance=METRICS.get(self.metric) or "diagonal",
-            intercept="random" if self.intercept in ("shrunk", "coupled") else "free",
-            tol=1e-3,
-        )
-
-    def _problem(self, gram: GramStats, effects: RandomEffects | None) -> Problem:
-        equations = normal_equations(gram, self.intercept)
-        ridge = np.diag(self.ridge * equations.penalised())
-        if effects is not None and METRICS[self.metric]:
-            equations = equations.in_basis(effects.root())
-            assert equations.basis is not None
-            ridge = equations.basis.T @ ridge @ equations.basis
-        scale, shrinkage = np.ones(equations.shape[1]), np.zeros(equations.shape[1])
-        if self.intercept == "shrunk":
-            assert effects is not None
-            scale[-1] = 0.0
-            shrinkage[-1] = effects.sigma2 / max(effects.intercept_sd**2, 1e-6 * effects.sigma2, TINY)
-        alpha, beta, gamma = self.alpha or 1.0, self.beta or 1.0, self.gamma or 0.0
-        solvers = self.weights_solver, self.graph_solver
-        return Problem(equations, ridge, self.anchor, alpha, beta, gamma, scale, shrinkage, *solvers)
-
-    def _attributes(self, problem: Problem, result: Alternation) -> dict[str, Any]:
-        return {
-            "alpha_": problem.alpha,
-            "beta_": problem.beta,
-            "gamma_": problem.gamma,
-            "objective_history_": result.history,
-            "n_iter_": result.n_iter,
-            "converged_": result.converged,
-            "optimality_": problem.optimality(result),
-            "solvers_": {"weights": result.weights.method, "graph": result.graph.method},
-        }
-
-    def _check_parameters(self, n_tasks: int) -> None:
-        given = [p is not None for p in (self.alpha, self.beta, self.gamma)]
+    def _check_numbers(self, n_tasks: int) -> None:
+        given = [value is not None for value in (self.alpha, self.beta, self.gamma)]
         if any(given) and not all(given) and n_tasks > 1:  # a single task has no graph
             raise ValueError("give all of alpha, beta, gamma (Eq. 8) or none of them (neighbors and strength are used)")
-        for name, value, low, strict in (
-            ("alpha", self.alpha, 0.0, True),
-            ("beta", self.beta, 0.0, True),
-            ("gamma", self.gamma, 0.0, False),
-            ("neighbors", self.neighbors, 0.0, True),
-            ("strength", self.strength, 0.0, False),
-            ("ridge", self.ridge, 0.0, False),
-        ):
-            if value is not None and (not np.isfinite(value) or value < low or (strict and value == low)):
-                raise ValueError(
-                    f"{name}={value} must be {'greater than' if strict else 'at least'} {low:g} and finite"
-                )
-        if not 0 <= self.anchor <= 1:
-            raise ValueError(f"anchor={self.anchor} must be between 0 and 1")
-        if self.intercept not in INTERCEPTS:
-            raise ValueError(f"intercept={self.intercept!r}: choose one of {INTERCEPTS}")
-        if self.metric not in METRICS:
-            raise ValueError(f"metric={self.metric!r}: choose one of {', '.join(map(repr, METRICS))}")
-        if self.unseen not in ("error", "mean"):
-            raise ValueError(f'unseen={self.unseen!r}: choose "error" or "mean"')
+
+
+class Draft(GAMTL):
+    """GAMTL as it is tried on folds: the first rounds give nearly all that there is to gain."""
+
+    shares: ClassVar[str] = ""
+    rounds: ClassVar[int] = 3
+    pairs: ClassVar[int] = 32  # per task: where all are alike a graph of the nearest does as well
+    weights_tol: ClassVar[float] = 1e-7
+
+    def _rounds(self, n_tasks: int) -> int:
+        return self.rounds
+
+    def _solvers(self, n_tasks: int) -> dict[str, Any]:
+        near = Candidates(self.pairs * n_tasks)
+        return {**super()._solvers(n_tasks), "candidates": near, "weights_tol": self.weights_tol}
+
+    def _course(self, problem: Problem, result: Alternation) -> Course:
+        return Course({}, result.history, result.n_iter, result.converged)  # certificates cost as much as a round

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
-from kinfolk.estimators.gamtl import GAMTL
+from kinfolk.estimators.gamtl import GAMTL, Draft
 from kinfolk.estimators.graph_regressor import GraphRegressor
-from kinfolk.methods.contenders import (
-    SLOPES,
-    SLOPES_OWN,
-    Candidate,
-    adopt_by,
-    contender,
-    graph_candidate,
-    limits,
-    smoother_of,
-)
-from kinfolk.methods.method import Fit
-from kinfolk.methods.search import Search
-from kinfolk.methods.smoother import Smoother
+from kinfolk.methods.mixture import OWN, SLOPES, SLOPES_OWN, Member, Mixture, Search, limits
+from kinfolk.methods.model import Model
+from kinfolk.methods.parameters import choice, number, parameters
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
@@ -34,9 +22,10 @@ from kinfolk.rows.gram import TINY, Array, GramStats
 MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's own data
 ENLARGE = 2  # times that the grid of strengths may grow at the edge where the best one lies
 MANY_TASKS = 250  # above, the grid is searched along its axes
-FINALISTS = 4  # graph candidates that may share in the mixture
+FINALISTS = 4  # graphs that may share in the mixture
 
 
+@parameters
 class GAMTLCV(GraphRegressor):
     """GAMTL with everything chosen by cross-validation, and a guard: sharing that does not help is not used.
 
@@ -48,8 +37,9 @@ class GAMTLCV(GraphRegressor):
       With more than 250 tasks one of them is varied at a time, and stronger pulls are tried where weaker are worse.
 
     All are linear in the same features, so the prediction is the mixture of them with the least held-out error, the
-    tasks weighted so that a loud one does not rule. If the graph lowers that error by more than `guard` standard errors
-    over tasks, the mixture includes it (`graph_helps_`); otherwise it is one of limits, and the graph is descriptive.
+    tasks weighted so that one with large errors does not rule. If the graph lowers that error by more than `guard`
+    standard errors over tasks, the mixture includes it (`graph_helps_`); otherwise it is one of limits, and the graph
+    is descriptive.
 
     Parameters
     ----------
@@ -72,81 +62,65 @@ class GAMTLCV(GraphRegressor):
     Attributes
     ----------
     coef_, intercept_ : arrays of shape (T, d) and (T,); tasks_ : their labels
-    adjacency_, graph_ : the graph of the best GAMTL candidate
+    adjacency_, graph_ : the graph of the best GAMTL that was tried, as it takes part in predictions
     graph_helps_ : whether the graph takes part in predictions; gain_ : its gain and standard error
     best_params_ : of the best GAMTL candidate; mixture_ : name of every model that takes part, with its share
-    cv_results_ : a row per candidate: parameters, held-out RMSE pooled and mean over tasks
+    cv_results_ : a row per model that was tried: parameters, held-out RMSE pooled and mean over tasks
     cv_errors_ : held-out RMSE of every task; limit_errors_ : the same without the graph
     """
 
-    def __init__(
-        self,
-        task: str | int | None = None,
-        *,
-        neighbors: tuple[float, ...] = (5,),
-        strengths: tuple[float, ...] = (0.1, 1.0, 10.0),
-        ridges: tuple[float, ...] = (0.1, 1.0),
-        anchors: tuple[float, ...] = (0.0, 0.5),
-        metrics: tuple[str, ...] = ("identity", "learned"),
-        intercept: str = "auto",
-        cv: Any = 5,
-        guard: float = 2.0,
-        features: Any = None,
-        unseen: str = "error",
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-        callback: Callback | None = None,
-    ) -> None:
-        self.task = task
-        self.neighbors = neighbors
-        self.strengths = strengths
-        self.ridges = ridges
-        self.anchors = anchors
-        self.metrics = metrics
-        self.intercept = intercept
-        self.cv = cv
-        self.guard = guard
-        self.features = features
-        self.unseen = unseen
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.callback = callback
+    shares: ClassVar[str] = "graph, tuned and guarded"
+    simplicity: ClassVar[int] = 50
+    scales_itself: ClassVar[bool] = True
 
-    @property
-    def needs_two_rows(self) -> bool:  # type: ignore[override]
+    neighbors: tuple[float, ...] = (5,)
+    strengths: tuple[float, ...] = (0.1, 1.0, 10.0)
+    ridges: tuple[float, ...] = (0.1, 1.0)
+    anchors: tuple[float, ...] = (0.0, 0.5)
+    metrics: tuple[str, ...] = ("identity", "learned")
+    intercept: str = choice("auto", "free", "shrunk")
+    cv: Any = 5
+    guard: float = number(2.0, at_least=0)
+    n_jobs: int | None = None
+    random_state: Any = 0
+    callback: Callback | None = None
+
+    def needs_two_rows(self) -> bool:
         """Folds may leave a task without rows, so one row is no worse."""
         return False
 
-    def _wants_folds(self) -> bool:
+    def wants_folds(self) -> bool:
+        """Always."""
         return True
 
-    def _cv(self, gram: GramStats, groups: Any) -> Any:
+    def folds_for(self, gram: GramStats, groups: Any) -> Any:
+        """Twice as many folds where tasks share few rows."""
         if not isinstance(self.cv, int) or groups is not None or gram.n_tasks == 1 or not gram.is_shared():
             return self.cv
         few = 2 * self.cv <= int(gram.n.max(initial=0.0)) < 2 * gram.n_features
         return 2 * self.cv if few else self.cv
 
-    def _fit_folds(self, folds: Folds) -> Fit:
-        self._check_parameters()
+    def learn_folds(self, folds: Folds) -> Model:
+        """Try, mix, and fit the mixture to all rows."""
+        self._check_axes()
         rows = folds.total.n.sum()
         if any(part.n.sum() >= rows for part in folds.held_out):
             raise ValueError(f"got n_samples={rows:g} in one fold: cross-validation needs rows in at least 2 folds")
         scale = self._scale(folds.total)
-        folds = Folds(folds.total.rescaled(scale), tuple(part.rescaled(scale) for part in folds.held_out))
-        search = Search(folds, self.n_jobs, self.callback)
-        search.add(self._limits(folds))
+        search = Search(folds.rescaled(scale), self.n_jobs, self.callback)
+        search.add(self._limits(search.folds))
         axes = self._axes(search)
         if folds.total.n_tasks <= MANY_TASKS:
-            search.add([graph_candidate(**dict(zip(axes, point, strict=True))) for point in product(*axes.values())])
+            search.add([graph_member(**dict(zip(axes, point, strict=True))) for point in product(*axes.values())])
         else:
-            search.add_axis_by_axis(axes)
+            search.add_axis_by_axis(axes, graph_member)
         self._enlarge(search)
         return self._choose(search, scale)
 
     def _scale(self, gram: GramStats) -> Array:
         return feature_scale(gram)
 
-    def _limits(self, folds: Folds) -> list[Candidate]:
+    def _limits(self, folds: Folds) -> list[Member]:
         return limits(folds, mean_ridge=MEAN_RIDGE, slopes=True)
 
     def _intercept(self, search: Search) -> str:
@@ -157,7 +131,7 @@ class GAMTLCV(GraphRegressor):
 
     def _axes(self, search: Search) -> dict[str, list[Any]]:
         """The values of every parameter of GAMTL that are to be combined."""
-        own = search.candidate("ridge per task").parameters["penalty"]
+        own = search.member(OWN).parameters["penalty"]
         return {
             "metric": list(self.metrics),
             "anchor": list(self.anchors),
@@ -177,68 +151,44 @@ class GAMTLCV(GraphRegressor):
             if edge is None:
                 return
             tried = sorted([*tried, edge])
-            search.add([graph_candidate(**{**best, "strength": edge})])
+            search.add([graph_member(**{**best, "strength": edge})])
 
-    def _choose(self, search: Search, scale: Array) -> Fit:
+    def _choose(self, search: Search, scale: Array) -> Model:
+        """The mixture with the graph if it is clearly better than that without; fitted to all rows."""
         weight = search.task_weights()
         without = search.mixture(search.limits(), weight)
         with_graph = search.mixture(search.limits() + search.finalists(FINALISTS), weight)
         gain = search.gain(without, with_graph)
         helps = bool(gain.mean > self.guard * gain.standard_error)
-        chosen = with_graph if helps else without
-        total = search.folds.total
-        W, c = chosen.fit(total)
-        best = search.best_graph()
-        model = GAMTL(**best.parameters).fit_gram(total)
-        attributes = {
+        chosen = replace(with_graph if helps else without, shown=search.best_graph())
+        model = chosen.learn(search.folds.total).in_units(scale)
+        errors = HeldOut(chosen.errors.by_task(), without.errors.by_task(), 1 - 1 / len(search.folds))
+        details = {
             "graph_helps_": helps,
             "gain_": gain,
-            "best_params_": best.parameters,
-            "mixture_": {m.name: float(p) for m, p in zip(chosen.members, chosen.shares, strict=True)},
-            "members_": [{"name": m.name, "parameters": m.parameters} for m in chosen.members],
-            "feature_scale_": scale,
+            "best_params_": search.best_graph().parameters,
+            "mixture_": shares_by_name(chosen),
             "n_splits_": len(search.folds),
             "cv_results_": search.table(),
-            "cv_errors_": np.sqrt(chosen.errors.sum(axis=0) / search.rows),
-            "limit_errors_": np.sqrt(without.errors.sum(axis=0) / search.rows),
-            "optimality_": model.optimality_,
-            "converged_": model.converged_,
-            "objective_history_": model.objective_history_,
-            "n_iter_": model.n_iter_,
-            "relevance_": model.relevance_ / scale,
+            "relevance_": model.details["relevance_"] / scale,
         }
-        return Fit(W / scale, model.graph_, c, attributes)
+        return replace(model, held_out=errors, details=details)
 
-    def _smoothers(self) -> list[Smoother]:
-        gram = self._seen().rescaled(self.feature_scale_)
-        shared: dict[Any, Any] = {}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            found = [smoother_of(gram, contender(**m), self.feature_scale_, shared) for m in self.members_]
-        return [replace(s, share=p) for s, p in zip(found, self.mixture_.values(), strict=True)]
-
-    def _new_tasks(self, new: GramStats) -> tuple[Array, Array, Array]:
-        """Every member of the mixture takes the new tasks in; the edges are those of the graph that is shown."""
-        old, new = (gram.rescaled(self.feature_scale_) for gram in (self._seen(), new))
-        members = [contender(**member) for member in self.members_]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            models = [adopt_by(old, new, member) for member in members]
-            shown = GAMTL(task=0, **self.best_params_).fit_gram(old)
-        shares = list(self.mixture_.values())
-        W = sum(p * W for p, (W, _) in zip(shares, models, strict=True))
-        c = sum(p * c for p, (_, c) in zip(shares, models, strict=True))
-        return W / self.feature_scale_, c, shown._new_tasks(new)[2]
-
-    def _held_out(self) -> HeldOut:
-        return HeldOut(self.cv_errors_**2, 1 - 1 / self.n_splits_)
-
-    def _check_parameters(self) -> None:
+    def _check_axes(self) -> None:
         for name in ("neighbors", "strengths", "ridges", "anchors", "metrics"):
             if not np.size(getattr(self, name)):
                 raise ValueError(f"{name} is empty: give at least one value to try")
-        if self.intercept not in ("auto", "free", "shrunk"):
-            raise ValueError(f'intercept={self.intercept!r}: choose "auto", "free" or "shrunk"')
+
+
+def graph_member(**point: Any) -> Member:
+    """A point of GAMTL's grid."""
+    words = ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in point.items())
+    return Member(f"GAMTL ({words})", GAMTL(**point), Draft(**point), point, has_graph=True)
+
+
+def shares_by_name(mixture: Mixture) -> dict[str, float]:
+    """Every member with its share."""
+    return {member.name: float(share) for member, share in zip(mixture.members, mixture.shares, strict=True)}
 
 
 def feature_scale(gram: GramStats) -> NDArray[np.float64]:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from kinfolk.estimators.gamtlcv import GAMTLCV
-from kinfolk.methods.contenders import Candidate, limits
 from kinfolk.methods.mean_shrunk import MeanShrunk
+from kinfolk.methods.mixture import Member, limits
+from kinfolk.methods.parameters import choice, parameters
 from kinfolk.methods.rbf_search import search_features
-from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds, check_fold_numbers, fold_of_rows
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.tables import Table
-from kinfolk.rows.tasks import read_rows
+from kinfolk.rows.tasks import Rows
 from kinfolk.solvers.ridge import choose_penalty, typical_eigenvalue
 
 MEAN_RIDGE = 1e-4  # wide bumps are nearly collinear: without it their mean has wild errors away from the rows
 
 
+@parameters
 class RBFGAMTL(GAMTLCV):
     """Nonlinear GAMTL: radial basis functions shared by all tasks, one head per task, and a graph over the heads.
 
@@ -40,49 +41,19 @@ class RBFGAMTL(GAMTLCV):
     True
     """
 
-    def __init__(
-        self,
-        task: str | int | None = None,
-        *,
-        neighbors: tuple[float, ...] = (5,),
-        strengths: tuple[float, ...] = (0.1, 1.0, 10.0),
-        ridges: tuple[float, ...] = (0.1, 1.0),
-        anchors: tuple[float, ...] = (0.0, 0.9),
-        metrics: tuple[str, ...] = ("identity",),
-        intercept: str = "free",
-        cv: Any = 5,
-        guard: float = 2.0,
-        features: Any = None,
-        unseen: str = "error",
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-        callback: Callback | None = None,
-    ) -> None:
-        super().__init__(
-            task,
-            neighbors=neighbors,
-            strengths=strengths,
-            ridges=ridges,
-            anchors=anchors,
-            metrics=metrics,
-            intercept=intercept,
-            cv=cv,
-            guard=guard,
-            features=features,
-            unseen=unseen,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            callback=callback,
-        )
+    shares: ClassVar[str] = "graph, nonlinear"
+    simplicity: ClassVar[int] = 130
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Choose the basis functions, then fit all heads; see `GAMTLCV.fit`."""
-        rows = read_rows(X, y, task=self.task, sample_weight=sample_weight)
-        inputs, names = self._fit_features(rows)
+    anchors: tuple[float, ...] = (0.0, 0.9)
+    metrics: tuple[str, ...] = ("identity",)
+    intercept: str = choice("free", "auto", "shrunk")
+
+    def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
+        """Choose the basis functions, then fit all heads."""
+        columns, inputs, names = self.fit_columns(rows)
         gram = rows.gram(inputs, names)
-        fold = fold_of_rows(
-            rows, inputs, gram, cv=self._cv(gram, groups), groups=groups, random_state=self.random_state
-        )
+        cv = self.folds_for(gram, groups)
+        fold = fold_of_rows(rows, inputs, gram, cv=cv, groups=groups, random_state=self.random_state)
         at = rows.targets()
         check_fold_numbers(fold[at.row])
         found = search_features(
@@ -95,22 +66,19 @@ class RBFGAMTL(GAMTLCV):
             error=head_error,
             random_state=self.random_state,
         )
-        self.rbf_, self.rbf_setting_, self.rbf_errors_ = found.features, found.best, found.errors
-        self._set_schema(rows.schema, single=rows.y.ndim == 1 and self.task is None)
-        self._fit_statistics(found.folds.total, found.folds)
-        return self
-
-    def _transform(self, table: Table) -> Array:
-        return self.rbf_.transform(super()._transform(table))
+        model = self.model_of(found.folds.total, found.folds)
+        chosen = {"rbf_": found.features, "rbf_setting_": found.best, "rbf_errors_": found.errors}
+        columns = replace(columns, basis=found.features)
+        return self.keep(replace(model, details=model.details | chosen), columns)
 
     def _scale(self, gram: GramStats) -> Array:
         return np.ones(gram.n_features)
 
-    def _limits(self, folds: Folds) -> list[Candidate]:
+    def _limits(self, folds: Folds) -> list[Member]:
         return limits(folds, mean_ridge=MEAN_RIDGE, slopes=False)
 
 
 def head_error(folds: Folds) -> float:
     """Least held-out error of heads shrunk to their mean, over penalties."""
     head = MeanShrunk(ridge=MEAN_RIDGE * typical_eigenvalue(folds.total))
-    return float(choose_penalty(head._prepare, folds, "tasks").errors.min())
+    return float(choose_penalty(head.prepare, folds, "tasks").errors.min())

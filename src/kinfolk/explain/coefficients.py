@@ -12,6 +12,7 @@ from scipy import stats
 from kinfolk.explain.confidence import position
 from kinfolk.explain.joint import Joint, joint_of
 from kinfolk.methods.gamtl.problem import independent
+from kinfolk.methods.model import Model, as_model
 from kinfolk.rows.gram import TINY, Array
 
 ERROR_RATE = 0.05  # over all features of a comparison together, for "differs"
@@ -119,6 +120,7 @@ def shared_features(model: Any, task: Any, neighbor: Any) -> SharedFeatures:
     >>> first.feature, first.verdict
     (1, 'differs')
     """
+    model = as_model(model, "shared_features")
     joint = joint_of(model, "shared_features")
     i, j = (_seen(model, joint, name) for name in (task, neighbor))
     if i == j:
@@ -127,7 +129,7 @@ def shared_features(model: Any, task: Any, neighbor: Any) -> SharedFeatures:
     c[i], c[j] = 1.0, -1.0
     difference, error = joint.contrast(c)
     alone, alone_error = _alone(joint, i, j)
-    unit = np.asarray(model.relevance_)
+    unit = np.asarray(model.details["relevance_"])
     confirmed = np.sign(difference) * alone > NEAR * alone_error
     verdict = _verdicts(difference, error, unit, confirmed)
     order = np.argsort(-np.abs(difference) / np.maximum(error, TINY), kind="stable")
@@ -160,7 +162,7 @@ def group_profile(model: Any) -> list[GroupProfile]:
     ----------
     model : fitted GAMTL, GAMTLCV or RBFGAMTL
     """
-    joint = joint_of(model, "group_profile")
+    joint = joint_of(as_model(model, "group_profile"), "group_profile")
     group = joint.graph.groups()
     spread = np.maximum(joint.coef[group >= 0].std(axis=0), TINY)
     return [_profile(joint, group, g, spread) for g in range(group.max() + 1)]
@@ -188,16 +190,15 @@ def _verdicts(difference: Array, error: Array, unit: Array, confirmed: NDArray[n
 
 def _alone(joint: Joint, i: int, j: int) -> tuple[Array, Array]:
     """Difference of two tasks' own ridges, the start of the alternation, and its standard errors."""
-    equations, pair = joint.problem.equations, [i, j]
+    equations = joint.problem.equations
+    pair = [i, j]
     V = independent(equations, joint.problem.ridge)
-    W = equations.coefficients(V)[0][pair] / joint.scale
+    W = joint.part.coefficients(equations, V)[0][pair]
     # V is linear in b: with the matrix in place of b, `independent` gives its inverse column by column.
     units = (replace(equations, b=np.tile(e, (len(V), 1))) for e in np.eye(V.shape[1]))
     inverse = np.stack([independent(unit, joint.problem.ridge)[pair] for unit in units], axis=2)
     C = np.einsum("p,pai,pij,pbj->ab", joint.noise[pair], inverse, equations.G[pair], inverse)
-    C = C if equations.basis is None else equations.basis @ C @ equations.basis.T
-    d = len(joint.scale)
-    return W[0] - W[1], np.sqrt(np.maximum(np.diagonal(C)[:d], 0.0)) / joint.scale
+    return W[0] - W[1], joint.standard_errors(C)
 
 
 def feature_names(joint: Joint) -> list[Any]:
@@ -205,9 +206,9 @@ def feature_names(joint: Joint) -> list[Any]:
     return list(joint.gram.feature_names or range(joint.gram.n_features))
 
 
-def _seen(model: Any, joint: Joint, name: Any) -> int:
+def _seen(model: Model, joint: Joint, name: Any) -> int:
     """Position of a task among those with rows."""
-    position(model.tasks_, name)
+    position(model.labels, name)
     found = np.flatnonzero(joint.gram.labels == name)
     if not len(found):
         raise ValueError(f"task {name!r} had no target in fit: it has no coefficients of its own to compare")

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.explain.draws import Blocks, FreshNoise, Unrelated
-from kinfolk.explain.joint import Joint, joint_of, quietly, rows_like
-from kinfolk.methods.gamtl.problem import Problem, calibrated, independent, theta_at_start
+from kinfolk.explain.joint import Joint, graph_of, joint_of, quietly, rows_like
+from kinfolk.methods.gamtl.calibrate import calibrated, theta_at_start
+from kinfolk.methods.gamtl.problem import Problem, independent
+from kinfolk.methods.model import Model, as_model
 from kinfolk.progress import Callback, report
 from kinfolk.rows.folds import generator
 from kinfolk.rows.gram import TINY, Array
@@ -134,6 +136,7 @@ def edge_confidence(
     """
     if n < 1:
         raise ValueError(f"n={n} must be at least 1 resample")
+    model = as_model(model, "edge_confidence")
     joint = joint_of(model, "edge_confidence")
     rng = generator(random_state)
     kin = joint.graph.groups() >= 0
@@ -153,7 +156,7 @@ def edge_confidence(
 
 
 def _source(
-    model: Any, joint: Joint, X: Any, y: Any, groups: Any, rng: np.random.Generator
+    model: Model, joint: Joint, X: Any, y: Any, groups: Any, rng: np.random.Generator
 ) -> tuple[FreshNoise | Blocks, str]:
     """What resamples are drawn from, and its name."""
     if X is None and y is None:
@@ -161,8 +164,8 @@ def _source(
             raise ValueError("edge_confidence: groups are labels of rows, so pass X and y with them")
         return FreshNoise.of(joint.gram, joint.noise), "the noise"
     rows, features = rows_like(model, X, y, "edge_confidence")
-    total = rows.gram(features / joint.scale, joint.gram.feature_names)
-    blocks = Blocks.of_rows(rows, features / joint.scale, total, groups, rng)
+    total = rows.gram(features, joint.gram.feature_names)
+    blocks = Blocks.of_rows(rows, features, total, groups, rng)
     return blocks, "rows" if groups is None else f"{len(blocks.home)} groups of rows"
 
 
@@ -178,9 +181,10 @@ def _by_chance(
     joint: Joint, unrelated: Unrelated, kin: NDArray[np.bool_], spread: float, rng: np.random.Generator
 ) -> Any:
     """The same for one set of unrelated tasks, with the model's parameters in the units of that set."""
-    problem, estimator = joint.on(unrelated.draw(rng)), joint.estimator
-    if estimator.gamma is None:
-        problem = calibrated(problem, theta_at_start(problem, estimator.neighbors), estimator.strength)
+    problem = joint.on(unrelated.draw(rng))
+    recipe = joint.recipe
+    if recipe.gamma is None:
+        problem = calibrated(problem, theta_at_start(problem, recipe.neighbors), recipe.strength)
     else:
         # Coefficients c times as large are the same problem with alpha and beta c^2 times as large.
         factor = _spread(independent(problem.equations, problem.ridge) * problem.scale, kin) / max(spread, TINY)
@@ -189,8 +193,7 @@ def _by_chance(
 
 
 def _joined_pairs(problem: Problem, joint: Joint, kin: NDArray[np.bool_]) -> sparse.csr_array:
-    rounds = joint.estimator._rounds(joint.gram.n_tasks)
-    result = quietly(problem, tol=TOLERANCE, max_iter=rounds)
+    result = quietly(problem, tol=TOLERANCE)
     return relative_distances(result.graph.value, result.weights.value * problem.scale, kin)
 
 
@@ -217,7 +220,7 @@ def _spread(V: Array, kin: NDArray[np.bool_]) -> float:
 
 
 def _summary(
-    model: Any, joint: Joint, found: list[sparse.csr_array], level: float, kin: NDArray[np.bool_], words: str
+    model: Model, joint: Joint, found: list[sparse.csr_array], level: float, kin: NDArray[np.bool_], words: str
 ) -> EdgeConfidence:
     """Shares over resamples, among all tasks of the model."""
     T = joint.gram.n_tasks
@@ -226,15 +229,15 @@ def _summary(
         joined = joined + replace_data(pairs, np.ones(pairs.nnz))
         close = close + replace_data(pairs, (pairs.data < level).astype(float))
     close.eliminate_zeros()
-    fitted = relative_distances(joint.graph.adjacency, joint.solution.weights.value * joint.problem.scale, kin)
+    fitted = relative_distances(joint.graph.adjacency, joint.part.V * joint.problem.scale, kin)
     matrices = [sparse.csr_array(close / len(found)), sparse.csr_array(joined / len(found)), fitted]
-    if len(model.tasks_) > T:
-        grow = np.searchsorted(model.tasks_, joint.gram.labels)
-        place = sparse.csr_array((np.ones(T), (grow, np.arange(T))), shape=(len(model.tasks_), T))
+    if len(model.labels) > T:
+        grow = np.searchsorted(model.labels, joint.gram.labels)
+        place = sparse.csr_array((np.ones(T), (grow, np.arange(T))), shape=(len(model.labels), T))
         matrices = [sparse.csr_array(place @ M @ place.T) for M in matrices]
     confidence, joined, fitted = matrices
-    adjacency = model.structure_.adjacency
-    return EdgeConfidence(confidence, joined, fitted, adjacency, model.tasks_, level, len(found), words)
+    adjacency = graph_of(model, "edge_confidence").adjacency
+    return EdgeConfidence(confidence, joined, fitted, adjacency, model.labels, level, len(found), words)
 
 
 def replace_data(A: sparse.csr_array, data: Array) -> sparse.csr_array:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.smoother import Smoother
+from kinfolk.methods.linear_map import LinearMap
+from kinfolk.methods.model import Model, as_model
 from kinfolk.rows.gram import Array
-from kinfolk.rows.tasks import read_for_predict, task_codes
+from kinfolk.rows.tasks import task_codes
 
 
 class Contribution(NamedTuple):
@@ -43,7 +43,7 @@ class Contributions:
     intercept: Array
     shares: Array
     prior: Array
-    model: MultiTaskRegressor
+    model: Model
 
     def of(self, task: Any) -> list[Contribution]:
         """The sources of one task's coefficients, the most important first."""
@@ -53,12 +53,12 @@ class Contributions:
 
     def split(self, X: Any) -> Array:
         """Predictions for rows of these tasks, by source: (n, T); the parts of a row add up to its prediction."""
-        table, labels = read_for_predict(X, self.model._schema, type(self.model).__name__)
+        assert self.model.columns is not None
+        features, labels = self.model.columns.read(X, self.model.name)
         if labels is None:
             raise ValueError("split takes long tables, with a task column")
         order = np.argsort(self.tasks)
         codes = order[task_codes(labels, self.tasks[order], "error")]
-        features = self.model._transform(table)
         return np.einsum("nd,nsd->ns", features, self.coef[codes]) + self.intercept[codes]
 
     def _row(self, task: Any) -> int:
@@ -73,7 +73,7 @@ class Contributions:
         return f"Contributions({len(self.tasks)} tasks; on average {own:.0%} from their own data)"
 
 
-def contributions(model: MultiTaskRegressor, tasks: Sequence[Any] | None = None) -> Contributions:
+def contributions(model: Any, tasks: Sequence[Any] | None = None) -> Contributions:
     """Split the coefficients of tasks by the tasks whose data made them, exactly.
 
     With its graph and penalties held fixed a model is linear in the targets, v_t = sum_s N_ts b_s, so the term s is
@@ -98,36 +98,40 @@ def contributions(model: MultiTaskRegressor, tasks: Sequence[Any] | None = None)
     >>> contributions(model).coef[0].ravel()
     array([0.75, 0.75])
     """
-    gram, smoothers = model._seen(), model._smoothers()
+    model = as_model(model, "contributions")
+    maps = model.maps
+    gram = model.known
     which = np.arange(gram.n_tasks) if tasks is None else task_codes(np.asarray(tasks), gram.labels, "error")
-    T, d = gram.n_tasks, gram.n_features
-    coef, intercept, shares = np.zeros((len(which), T, d)), np.zeros((len(which), T)), np.zeros((len(which), T))
-    for smoother in smoothers:
-        b = _targets(smoother)
+    T, d = gram.b.shape
+    coef = np.zeros((len(which), T, d))
+    intercept = np.zeros((len(which), T))
+    shares = np.zeros((len(which), T))
+    for part in maps:
+        b = _targets(part)
         for k, t in enumerate(which):
-            N = smoother.inverse.columns(t)
-            parts = np.einsum("spq,sp->sq", N, b)
-            slopes = parts @ smoother.to_coef.T
-            coef[k] += smoother.share * slopes
-            intercept[k] += smoother.share * _levels(smoother, parts, slopes, t)
-            shares[k] += smoother.share * np.einsum("spq,spq->s", N, smoother.equations.G) / N.shape[1]
+            N = part.inverse.columns(t)
+            unknowns = np.einsum("spq,sp->sq", N, b)
+            slopes = unknowns @ part.to_coef.T
+            coef[k] += part.share * slopes
+            intercept[k] += part.share * _levels(part, unknowns, slopes, t)
+            shares[k] += part.share * np.einsum("spq,spq->s", N, part.equations.G) / N.shape[1]
     return Contributions(gram.labels[which], gram.labels, coef, intercept, shares, 1 - shares.sum(axis=1), model)
 
 
-def _targets(smoother: Smoother) -> Array:
+def _targets(part: LinearMap) -> Array:
     """b_s about y = 0: the mean of all targets, about which an intercept column is set up, is the work of all tasks."""
-    equations = smoother.equations
+    equations = part.equations
     if not equations.has_ones:
         return equations.b
     return equations.b + equations.y0[0] * equations.G[:, :, -1]
 
 
-def _levels(smoother: Smoother, parts: Array, slopes: Array, task: int) -> Array:
+def _levels(part: LinearMap, unknowns: Array, slopes: Array, task: int) -> Array:
     """The intercept's parts: a task's own mean, or the last unknown, less what the slopes make of the mean input."""
-    equations = smoother.equations
-    at_mean = slopes @ (equations.x0[task] * smoother.units)
+    equations = part.equations
+    at_mean = slopes @ (equations.x0[task] * part.units)
     if equations.has_ones:
-        return parts[:, -1] - at_mean
+        return unknowns[:, -1] - at_mean
     level = -at_mean
     level[task] += equations.y0[task]
     return level

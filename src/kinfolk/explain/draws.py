@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.estimators.gamtl import METRICS
 from kinfolk.explain.joint import Joint, own_residuals, spectrum
+from kinfolk.methods.gamtl.calibrate import METRICS
 from kinfolk.rows.folds import common_rows
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.rows.tasks import Rows
@@ -188,13 +188,13 @@ class Unrelated:
         """Fit the population to the tasks in `kin`."""
         effects = fit_random_effects(
             joint.gram.select(kin),
-            covariance=METRICS[joint.estimator.metric] or "diagonal",
-            intercept="free" if joint.estimator.intercept == "free" else "random",
+            covariance=METRICS[joint.recipe.metric] or "diagonal",
+            intercept="free" if joint.recipe.intercept == "free" else "random",
             tol=1e-2,
         )
         value, vector = np.linalg.eigh(effects.covariance)
         root = np.sqrt(np.maximum(value, 0.0)) * vector
-        return cls(FreshNoise.of(joint.gram, 2 * joint.noise), effects, root, joint.estimator.intercept is not None)
+        return cls(FreshNoise.of(joint.gram, 2 * joint.noise), effects, root, joint.recipe.intercept is not None)
 
     def draw(self, rng: np.random.Generator) -> GramStats:
         """Statistics of one such set of tasks."""

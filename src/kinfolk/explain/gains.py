@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 
-from kinfolk.estimators.gamtl import GAMTL
-from kinfolk.estimators.gamtlcv import GAMTLCV
 from kinfolk.explain.joint import Joint, joint_of, quietly, rows_like
-from kinfolk.methods.gamtl.problem import Problem, calibrated, theta_at_start
-from kinfolk.methods.search import Gain, paired_gain
-from kinfolk.progress import Callback, report
-from kinfolk.rows.folds import Folds, fill_unseen, folds_of_rows, squared_errors
-from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.judge.errors import Gain, paired_gain, rmse
+from kinfolk.judge.trials import try_all
+from kinfolk.methods.gamtl.alternate import Alternation
+from kinfolk.methods.gamtl.problem import Problem
+from kinfolk.methods.model import Model, as_model
+from kinfolk.progress import Callback
+from kinfolk.rows.folds import Folds, folds_of_rows
+from kinfolk.rows.gram import Array, GramStats
+
+TOLERANCE = 1e-6  # of the alternation in a fold, for methods that tune
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,77 +104,70 @@ def task_gains(
     Standard errors of single tasks are jackknifed over the held-out parts. Training parts overlap, so they are a
     little too small.
     """
+    model = as_model(model, "task_gains")
     joint = joint_of(model, "task_gains")
     if X is None and y is None:
         return _of_search(model)
     rows, features = rows_like(model, X, y, "task_gains")
-    features = features / joint.scale
     total = rows.gram(features, joint.gram.feature_names)
     folds = folds_of_rows(rows, features, total, cv=cv, groups=groups, random_state=random_state)
-    errors, counts = _held_out(joint, folds, callback)
-    seen = counts.sum(axis=0) > 0
-    before, after = errors.sum(axis=1)
+    methods = [WithGraph(joint, edges, getattr(model.method, "tol", TOLERANCE)) for edges in (False, True)]
+    without, with_neighbors = (t.errors for t in try_all(methods, folds, callback=callback))
     return TaskGains(
         total.labels,
         total.n,
-        _rmse(after, counts.sum(axis=0)),
-        _rmse(before, counts.sum(axis=0)),
-        _jackknife(errors, counts),
-        paired_gain(before, after, np.where(seen, counts.sum(axis=0), 0.0)),
+        with_neighbors.by_task(),
+        without.by_task(),
+        _jackknife(np.stack([without.squared, with_neighbors.squared]), without.rows),
+        with_neighbors.gain_over(without),
         "the same model without edges",
     )
 
 
-def _of_search(model: Any) -> TaskGains:
-    if not isinstance(model, GAMTLCV):
+def _of_search(model: Model) -> TaskGains:
+    held_out = model.held_out
+    if held_out is None or held_out.without_graph is None:
         raise ValueError(
-            f"task_gains of {type(model).__name__} needs rows to cross-validate: pass X and y. "
+            f"task_gains of {model.name} needs rows to cross-validate: pass X and y. "
             "Only GAMTLCV and RBFGAMTL keep the errors of a cross-validation of their own"
         )
-    seen = model.gram_.n > 0
-    errors = np.full((2, len(seen)), np.nan)
-    errors[:, seen] = model.limit_errors_, model.cv_errors_
-    before, after = errors[:, seen] ** 2
-    gain = paired_gain(before, after, np.ones(seen.sum()))
-    words = "the best mixture without a graph" + ("" if model.graph_helps_ else ", which the guard chose")
-    return TaskGains(model.tasks_, model.gram_.n, errors[1], errors[0], None, gain, words)
+    assert model.gram is not None
+    known = np.isfinite(held_out.errors)
+    gain = paired_gain(held_out.without_graph[known] ** 2, held_out.errors[known] ** 2, np.ones(known.sum()))
+    words = "the best mixture without a graph" + ("" if model.details["graph_helps_"] else ", which the guard chose")
+    return TaskGains(model.labels, model.gram.n, held_out.errors, held_out.without_graph, None, gain, words)
 
 
-def _held_out(joint: Joint, folds: Folds, callback: Callback | None) -> tuple[Array, Array]:
-    """Squared errors (2, folds, T) without and with edges, and the rows (folds, T) behind them."""
-    errors, counts = [], []
-    for f, part in enumerate(folds.held_out):
-        training = folds.training(f)
-        seen = training.n > 0
-        models = without_and_with(joint.estimator, training if seen.all() else training.select(seen))
-        filled = [fill_unseen(W, c, seen, W.mean(axis=0), float(c.mean())) for W, c in models]
-        errors.append([np.maximum(squared_errors(part, W, c), 0.0) for W, c in filled])
-        counts.append(part.n)
-        report(callback, "cross-validation", f + 1, len(folds))
-    return np.stack(errors, axis=1), np.stack(counts)
+@dataclass(frozen=True, eq=False)
+class WithGraph:
+    """The method that drew a graph, for the judge: metric and calibration from the statistics given, nothing else.
 
+    Without `edges` the weights are those of the same problem with all edges removed.
+    """
 
-def without_and_with(estimator: GAMTL, gram: GramStats) -> list[tuple[Array, Array]]:
-    """Coefficients and intercepts for these statistics with all edges removed, and with the graph."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        problem = _problem(estimator, gram)
-        result = quietly(problem, tol=estimator.tol, max_iter=estimator._rounds(gram.n_tasks))
-        T = gram.n_tasks
-        lonely = problem.weight_step(sparse.csr_array((T, T)), result.weights.value)
-    return [problem.equations.coefficients(step.value) for step in (lonely, result.weights)]
+    joint: Joint
+    edges: bool
+    tol: float
 
+    def wants_folds(self) -> bool:
+        """Never."""
+        return False
 
-def _problem(estimator: GAMTL, gram: GramStats) -> Problem:
-    """Metric and calibration from these statistics alone, so that nothing held out takes part."""
-    problem = estimator._problem(gram, estimator._effects(gram))
-    if estimator.gamma is not None:
-        return problem
-    return calibrated(problem, theta_at_start(problem, estimator.neighbors), estimator.strength)
+    def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
+        """The model of all tasks of `gram`."""
+        known = gram.with_rows()
+        units = self.joint.units
+        problem, result = known.once(("with graph", id(self.joint)), lambda: self._solved(known.rescaled(units)))
+        V = result.weights.value
+        if not self.edges:
+            T = len(V)
+            V = problem.weight_step(sparse.csr_array((T, T)), V).value
+        W, c = problem.equations.coefficients(V)
+        return Model.of(known, W / units, c).among(gram)
 
-
-def _rmse(squared: Array, rows: Array) -> Array:
-    return np.where(rows > 0, np.sqrt(squared / np.maximum(rows, TINY)), np.nan)
+    def _solved(self, gram: GramStats) -> tuple[Problem, Alternation]:
+        problem = self.joint.recipe.problem(gram)
+        return problem, quietly(problem, tol=self.tol)
 
 
 def _jackknife(errors: Array, counts: Array) -> Array:
@@ -183,7 +177,7 @@ def _jackknife(errors: Array, counts: Array) -> Array:
     """
     left = errors.sum(axis=1)[:, None, :] - errors
     rows = counts.sum(axis=0) - counts
-    gain = _rmse(left[0], rows) - _rmse(left[1], rows)
+    gain = rmse(left[0], rows) - rmse(left[1], rows)
     used = counts > 0
     k = used.sum(axis=0)
     mean = np.where(used, np.nan_to_num(gain), 0.0).sum(axis=0) / np.maximum(k, 1)

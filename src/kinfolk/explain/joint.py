@@ -9,19 +9,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from kinfolk.estimators.gamtl import GAMTL
-from kinfolk.estimators.gamtlcv import GAMTLCV
 from kinfolk.methods.gamtl.alternate import Alternation
-from kinfolk.methods.gamtl.problem import Problem, calibrated, solve, theta_at_start
-from kinfolk.methods.structures import TaskGraph, structure_of
+from kinfolk.methods.gamtl.calibrate import Recipe
+from kinfolk.methods.gamtl.coupling import GraphCoupling
+from kinfolk.methods.gamtl.problem import Problem, usual_rounds
+from kinfolk.methods.model import Part, as_model, structure_of
+from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import Array, GramStats, task_loss
-from kinfolk.rows.tables import read_table
-from kinfolk.rows.tasks import Rows, read_rows
+from kinfolk.rows.tasks import Rows
 from kinfolk.solvers.batched import times, transposed_times
-from kinfolk.solvers.equations import NormalEquations, normal_equations
+from kinfolk.solvers.equations import NormalEquations
 from kinfolk.solvers.weights import solve_system
 from kinfolk.solvers.weights.direct import dense_matrix
 
@@ -32,41 +31,44 @@ OWN_ROWS = 10  # degrees of freedom from which a task's own residuals alone give
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The GAMTL that drew a model's graph: for GAMTL itself the model, for GAMTLCV its best graph candidate.
+    """The joint problem that drew a model's graph, with the numbers that were used.
 
     Attributes
     ----------
-    estimator : unfitted GAMTL with the parameters in use
-    gram : statistics of the tasks with rows, features divided by `scale`
-    problem : the objective at the fitted alpha, beta, gamma, ridge and metric
+    part : the part of the model with that graph
+    coupling : of the part
+    gram : statistics of the tasks with rows
     graph : the fitted graph of these tasks
-    scale : array of shape (d,), by which the features were divided
     """
 
-    estimator: GAMTL
+    part: Part
+    coupling: GraphCoupling
     gram: GramStats
-    problem: Problem
     graph: TaskGraph
-    scale: Array
 
-    def on(self, gram: GramStats) -> Problem:
-        """The same problem (letters, ridge, metric) for other statistics of the same tasks and features."""
-        equations = normal_equations(gram, self.estimator.intercept)
-        basis = self.problem.equations.basis
-        if basis is not None:
-            equations = equations.in_basis(basis[: gram.n_features, : gram.n_features])
-        return replace(self.problem, equations=equations)
+    @property
+    def recipe(self) -> Recipe:
+        """What the numbers of the problem were made from."""
+        return self.coupling.recipe
 
     @cached_property
-    def solution(self) -> Alternation:
-        """The fit itself, solved again."""
-        rounds = self.estimator._rounds(self.gram.n_tasks)
-        return quietly(self.problem, tol=self.estimator.tol, max_iter=rounds)
+    def problem(self) -> Problem:
+        """The objective at the fitted numbers."""
+        return self.on(self.gram)
+
+    def on(self, gram: GramStats) -> Problem:
+        """The same problem (numbers, ridge, metric) for other statistics of the same tasks and features."""
+        return self.coupling.problem(self.part.equations(gram))
 
     @cached_property
     def coef(self) -> Array:
         """Coefficients (T, d) behind the graph, in the units of the rows."""
-        return self.problem.equations.coefficients(self.solution.weights.value)[0] / self.scale
+        return self.part.coefficients(self.problem.equations, self.part.V)[0]
+
+    @property
+    def units(self) -> Array:
+        """By which the features were divided, (d,)."""
+        return np.ones(self.gram.n_features) if self.part.units is None else self.part.units
 
     @cached_property
     def noise(self) -> Array:
@@ -77,10 +79,11 @@ class Joint:
         for a task that is tied to others unlike it.
         """
         own, dof = own_residuals(self.gram)
-        equations, system = self.problem.equations, self.problem.system(self.solution.graph.value)
-        rows: Array = self.gram.n - (self.estimator.intercept == "free")
+        equations = self.problem.equations
+        system = self.problem.system(self.coupling.adjacency)
+        rows: Array = self.gram.n - (self.part.intercept == "free")
         left = np.maximum(rows - degrees_of_freedom(system, equations), 1.0)
-        joint = task_loss(equations, self.solution.weights.value) / left
+        joint = task_loss(equations, self.part.V) / left
         return np.where(dof >= OWN_ROWS, own / np.maximum(dof, 1.0), joint)
 
     def contrast(self, c: Array) -> tuple[Array, Array]:
@@ -89,78 +92,77 @@ class Joint:
         The weights are linear in the targets, W = M^-1 b with cov(b_t) = noise_t G_t, so with S = M^-1 (c x I)
         the covariance of the contrast is sum_t noise_t S_t' G_t S_t. It has the noise, not the bias of the coupling.
         """
-        system, d = self.problem.system(self.graph.adjacency), self.gram.n_features
-        unknowns = system.b.shape[1]
-        S = np.stack(
-            [solve_system(replace(system, b=np.outer(c, e))).value for e in np.eye(unknowns)],
-            axis=2,
-        )
+        system = self.problem.system(self.coupling.adjacency)
+        solved = [solve_system(replace(system, b=np.outer(c, e))).value for e in np.eye(system.b.shape[1])]
+        S = np.stack(solved, axis=2)
         # G of the normal equations, so an intercept column is part of the noise of b.
         C = np.einsum("t,tij,tia,tjb->ab", self.noise, self.problem.equations.G, S, S, optimize=True)
+        return c @ self.coef, self.standard_errors(C)
+
+    def standard_errors(self, C: Array) -> Array:
+        """Of slopes, in the units of the rows, from a covariance (p, p) of unknowns."""
         basis = self.problem.equations.basis
         C = C if basis is None else basis @ C @ basis.T
-        return c @ self.coef, np.sqrt(np.maximum(np.diagonal(C)[:d], 0.0)) / self.scale
+        return np.sqrt(np.maximum(np.diagonal(C)[: self.gram.n_features], 0.0)) / self.units
 
 
-def joint_of(model: Any, caller: str) -> Joint:
-    """The joint problem of a fitted GAMTL, GAMTLCV or RBFGAMTL, or an error that says what was given."""
-    graph = graph_of(model, caller)
-    if not isinstance(model, (GAMTL, GAMTLCV)):
-        raise TypeError(
-            f"{caller} solves the joint problem of GAMTL, GAMTLCV or RBFGAMTL again, but got {type(model).__name__}, "
-            "whose graph comes from elsewhere: fit one of these three"
-        )
-    seen = model.gram_.n > 0
-    if seen.sum() < 3:
-        raise ValueError(f"{caller} compares pairs of tasks with others: it needs at least 3 tasks, got {seen.sum()}")
-    gram = model.gram_ if seen.all() else model.gram_.select(seen)
-    graph = graph if seen.all() else graph.among(seen)
-    if isinstance(model, GAMTL):
-        estimator = clone(model).set_params(callback=None)
-        problem = estimator._problem(gram, estimator._effects(gram))
-        problem = replace(problem, alpha=model.alpha_, beta=model.beta_, gamma=model.gamma_)
-        return Joint(estimator, gram, problem, graph, np.ones(gram.n_features))
-    scale, estimator = model._scale(gram), GAMTL(**model.best_params_)
-    gram = gram.rescaled(scale)
-    problem = estimator._problem(gram, estimator._effects(gram))
-    problem = calibrated(problem, theta_at_start(problem, estimator.neighbors), estimator.strength)
-    return Joint(estimator, gram, problem, graph, scale)
+def joint_of(given: Any, caller: str) -> Joint:
+    """The joint problem behind the graph of a model, or an error that says what was given."""
+    graph = graph_of(given, caller)
+    if graph is given:
+        raise TypeError(_from_elsewhere(caller, type(given).__name__))
+    model = as_model(given, caller)
+    part = model.graph_part
+    if part is None or not isinstance(part.coupling, GraphCoupling):
+        raise TypeError(_from_elsewhere(caller, model.name))
+    count = int(model.seen.sum())
+    if count < 3:
+        raise ValueError(f"{caller} compares pairs of tasks with others: it needs at least 3 tasks, got {count}")
+    return Joint(part, part.coupling, model.known, graph if model.seen.all() else graph.among(model.seen))
 
 
-def graph_of(model: Any, caller: str) -> TaskGraph:
+def _from_elsewhere(caller: str, name: str) -> str:
+    return (
+        f"{caller} solves the joint problem of GAMTL, GAMTLCV or RBFGAMTL again, but got {name}, whose graph comes "
+        "from elsewhere: fit one of these three"
+    )
+
+
+def graph_of(given: Any, caller: str) -> TaskGraph:
     """The graph of a fitted model, or the graph itself; an error for models whose structure is something else."""
-    structure = structure_of(model, caller)
+    structure = structure_of(given, caller)
     if structure is None or structure.kind != "graph":
         what = "no structure"
         remedy = ""
         if structure is not None:
             what = f"a {type(structure).__name__}"
             remedy = ", or structure_.graph() as a TaskGraph"
-        raise TypeError(
-            f"{caller} reads a TaskGraph, but {type(model).__name__} has {what}: use GAMTL, GAMTLCV or RBFGAMTL{remedy}"
-        )
+        name = as_model(given).name if hasattr(given, "fit") else type(given).__name__
+        raise TypeError(f"{caller} reads a TaskGraph, but {name} has {what}: use GAMTL, GAMTLCV or RBFGAMTL{remedy}")
     return structure.graph()
 
 
-def rows_like(model: Any, X: Any, y: Any, caller: str) -> tuple[Rows, Array]:
-    """Rows held against those of fit, and their features."""
+def rows_like(given: Any, X: Any, y: Any, caller: str) -> tuple[Rows, Array]:
+    """Rows like those of fit, of the same tasks, and their features."""
+    model = as_model(given, caller)
     if X is None or y is None:
         raise ValueError(f"{caller} needs both X and y, or neither")
-    read_table(X).check_against(model._schema.names, model._schema.width, type(model).__name__)
-    rows = read_rows(X, y, task=model.task)
-    if not np.array_equal(rows.schema.labels, model.tasks_):
-        known, here = set(model.tasks_.tolist()), set(rows.schema.labels.tolist())
-        odd = sorted(known ^ here, key=str)
-        where = "in X, but not in fit" if odd[0] in here else "in fit, but not in X"
-        raise ValueError(f"{caller}: task {odd[0]!r} is {where}. Pass the rows that the model was fitted on")
-    return rows, model._transform(rows.table)
+    assert model.columns is not None
+    rows, features = model.columns.read_with_targets(X, y, model.name)
+    if not np.array_equal(rows.schema.labels, model.labels):
+        known = set(model.labels.tolist())
+        here = set(rows.schema.labels.tolist())
+        odd = min(known ^ here, key=str)
+        where = "in X, but not in fit" if odd in here else "in fit, but not in X"
+        raise ValueError(f"{caller}: task {odd!r} is {where}. Pass the rows that the model was fitted on")
+    return rows, features
 
 
-def quietly(problem: Problem, *, tol: float, max_iter: int) -> Alternation:
+def quietly(problem: Problem, *, tol: float) -> Alternation:
     """Solve from the independent fits, without warnings: of many solves a few may stop early."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return solve(problem, tol=tol, max_iter=max_iter, quiet=True)
+        return problem.solve(tol=tol, max_iter=usual_rounds(len(problem.equations.b)), quiet=True)
 
 
 def own_residuals(gram: GramStats) -> tuple[Array, Array]:

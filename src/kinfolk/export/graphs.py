@@ -16,7 +16,8 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from kinfolk.files import replacing
-from kinfolk.methods.structures import TaskGraph, structure_of
+from kinfolk.methods.model import structure_of
+from kinfolk.methods.structures import TaskGraph
 
 FORMATS = ("csv", "graphml", "json")
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -9,18 +9,16 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted
 
 from kinfolk._version import __version__
-from kinfolk.estimators.rbfgamtl import RBFGAMTL
 from kinfolk.files import replacing
+from kinfolk.methods.model import Model, as_model
 from kinfolk.methods.rbf import RBFFeatures
-from kinfolk.rows.gram import Array
 
 OPSET, ML_OPSET, IR = 18, 3, 9
 
 
-def to_onnx(model: Any, path: str | os.PathLike[str]) -> Path:
+def to_onnx(fitted: Any, path: str | os.PathLike[str]) -> Path:
     """Write the predictor as an ONNX graph, computing in float64 what `predict` computes.
 
     Inputs: `task` of shape (n,), texts or int64, and `features` (n, columns without the task column), float64, in the
@@ -31,19 +29,18 @@ def to_onnx(model: Any, path: str | os.PathLike[str]) -> Path:
     `features` may be None, StandardScaler, RBFFeatures, or a Pipeline of these.
     """
     onnx = _import_onnx()
-    check_is_fitted(model, "coef_")
+    model = as_model(fitted, "to_onnx")
+    assert model.columns is not None
     graph = _Graph(onnx)
-    steps = _steps(model)
     X = "features"
-    for step in steps:
+    for step in _steps(model.columns.steps):
         X = _transformed(graph, step, X)
-    columns = model.n_features_in_ - (model._schema.task is not None)
-    inputs = [onnx.helper.make_tensor_value_info("features", onnx.TensorProto.DOUBLE, ["n", columns])]
-    if model._schema.task is None:
+    inputs = [onnx.helper.make_tensor_value_info("features", onnx.TensorProto.DOUBLE, ["n", model.columns.inputs])]
+    if model.columns.task is None:
         shape = _wide(graph, model, X)
     else:
         inputs.insert(0, onnx.helper.make_tensor_value_info("task", _label_type(onnx, model), ["n"]))
-        shape = _long(graph, model, X)
+        shape = _long(graph, model, X, unseen=getattr(fitted, "unseen", "error"))
     output = onnx.helper.make_tensor_value_info("prediction", onnx.TensorProto.DOUBLE, shape)
     return _write(onnx, graph, inputs, output, Path(path))
 
@@ -69,12 +66,11 @@ class _Graph:
         return name
 
 
-def _steps(model: Any) -> list[Any]:
+def _steps(transformers: list[Any]) -> list[Any]:
     """The transformers that come before the linear model, in order."""
-    features = model.features_
-    steps = [step for _, step in features.steps] if isinstance(features, Pipeline) else [features]
-    if isinstance(model, RBFGAMTL):
-        steps.append(model.rbf_)
+    steps: list[Any] = []
+    for transformer in transformers:
+        steps += [step for _, step in transformer.steps] if isinstance(transformer, Pipeline) else [transformer]
     steps = [step for step in steps if step is not None and not (isinstance(step, str) and step == "passthrough")]
     for step in steps:
         if type(step) not in (StandardScaler, RBFFeatures):
@@ -107,11 +103,13 @@ def _bumps(graph: _Graph, step: RBFFeatures, Z: str) -> str:
     return graph.op("Exp", graph.op("Div", least, graph.constant(-2.0 * step.widths_**2)))
 
 
-def _long(graph: _Graph, model: Any, X: str) -> list[Any]:
+def _long(graph: _Graph, model: Model, X: str, *, unseen: str) -> list[Any]:
     """One row of coefficients per row of the table: the sum of their product, plus the intercept."""
-    W, c = _with_unseen(model)
-    T = len(model.tasks_)
-    keys = {"keys_strings" if model.tasks_.dtype.kind == "U" else "keys_int64s": model.tasks_.tolist()}
+    level = model.population.intercept if unseen == "mean" else np.nan
+    W = np.vstack([model.coef, model.population.coef])
+    c = np.append(model.intercept, level)
+    T = len(model.labels)
+    keys = {"keys_strings" if model.labels.dtype.kind == "U" else "keys_int64s": model.labels.tolist()}
     code = graph.op("LabelEncoder", "task", domain="ai.onnx.ml", values_int64s=list(range(T)), default_int64=T, **keys)
     product = graph.op("Mul", X, graph.op("Gather", graph.constant(W), code, axis=0))
     linear = graph.op("ReduceSum", product, graph.constant(np.array([1])), keepdims=0)
@@ -119,29 +117,25 @@ def _long(graph: _Graph, model: Any, X: str) -> list[Any]:
     return ["n"]
 
 
-def _wide(graph: _Graph, model: Any, X: str) -> list[Any]:
+def _wide(graph: _Graph, model: Model, X: str) -> list[Any]:
     """All tasks at once, in the columns of the target."""
-    order = slice(0, 1) if model._single else model._schema.columns
-    linear = graph.op("MatMul", X, graph.constant(model.coef_[order].T))
-    if not model._single:
-        graph.op("Add", linear, graph.constant(model.intercept_[order]), output="prediction")
-        return ["n", len(model.tasks_)]
-    column = graph.op("Add", linear, graph.constant(model.intercept_[order]))
+    assert model.columns is not None
+    single = model.columns.single
+    order: Any = slice(0, 1) if single else model.columns.schema.columns
+    linear = graph.op("MatMul", X, graph.constant(model.coef[order].T))
+    if not single:
+        graph.op("Add", linear, graph.constant(model.intercept[order]), output="prediction")
+        return ["n", len(model.labels)]
+    column = graph.op("Add", linear, graph.constant(model.intercept[order]))
     graph.op("Squeeze", column, graph.constant(np.array([1])), output="prediction")
     return ["n"]
 
 
-def _with_unseen(model: Any) -> tuple[Array, Array]:
-    """Coefficients and intercepts with one more row, for tasks that fit has not seen."""
-    level = model.population_intercept_ if model.unseen == "mean" else np.nan
-    return np.vstack([model.coef_, model.population_coef_]), np.append(model.intercept_, level)
-
-
-def _label_type(onnx: Any, model: Any) -> int:
-    kind = model.tasks_.dtype.kind
+def _label_type(onnx: Any, model: Model) -> int:
+    kind = model.labels.dtype.kind
     if kind not in "Ui":
         raise ValueError(
-            f"task labels are of type {model.tasks_.dtype}, but ONNX has texts and int64 only: convert the column, "
+            f"task labels are of type {model.labels.dtype}, but ONNX has texts and int64 only: convert the column, "
             "e.g. with astype(str), and fit again"
         )
     return onnx.TensorProto.STRING if kind == "U" else onnx.TensorProto.INT64

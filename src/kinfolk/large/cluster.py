@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from copy import copy
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from kinfolk.large.files import Model, fit_parts, roles_for
 from kinfolk.large.predictions import model_columns
 from kinfolk.large.transformers import plan_features
 from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import as_model
 from kinfolk.rows.folds import Folds, generator
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.sources.dealing import check_folds, check_groups, folds_of_parts, spread
@@ -98,7 +98,7 @@ def fit_dask(
     names = list(ddf.columns)
     roles = roles_for(model, names, SOURCE, target=target, drop=drop, columns=columns, groups=groups)
     plan = plan_features(model, roles.features)
-    deals = partition_deals(ddf, roles, model.cv, model.random_state) if model._wants_folds() else None
+    deals = partition_deals(ddf, roles, model.cv, model.random_state) if model.wants_folds() else None
     parts = sum_dask(ddf, roles, deals=deals, transform=plan.transform, names=plan.names)
     return fit_parts(model, parts, roles, names, plan)
 
@@ -111,16 +111,12 @@ def predict_dask(model: MultiTaskRegressor, ddf: Any) -> Any:
     names = model_columns(model)
     for name in names:
         check_column(name, list(ddf.columns), SOURCE, "column of the model")
-    # Workers need coefficients, not statistics; callbacks may not travel.
-    light = copy(model)
-    light.__dict__.pop("gram_", None)
-    if hasattr(light, "callback"):
-        light.callback = None
-    return ddf[names].map_partitions(_predict_frame, dask().delayed(light, pure=True), meta=("prediction", "f8"))
+    light = dask().delayed(as_model(model).for_prediction(), pure=True)  # workers need coefficients, not statistics
+    return ddf[names].map_partitions(_predict_frame, light, model.unseen, meta=("prediction", "f8"))
 
 
-def _predict_frame(frame: Any, model: MultiTaskRegressor) -> Any:
-    values = model.predict(frame) if len(frame) else np.empty(0)
+def _predict_frame(frame: Any, model: Any, unseen: str) -> Any:
+    values = model.predict_table(frame, unseen=unseen) if len(frame) else np.empty(0)
     return frame.assign(prediction=values)["prediction"]
 
 

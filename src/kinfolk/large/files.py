@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from kinfolk.large.transformers import FeaturePlan, plan_features, standardised
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback
+from kinfolk.rows.columns import Columns
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.sources.dealing import Dealer, check_folds, folds_of_parts
@@ -145,7 +146,20 @@ def fit_file(
     names = source.names()
     roles = roles_for(model, names, source.name, target=target, drop=drop, columns=columns, groups=groups)
     plan = plan_features(model, roles.features)
+<<<<<<< HEAD
+    parts = sum_source(
+        source,
+        roles,
+        dealer=Dealer(check_folds(model.cv), model.random_state) if model.wants_folds() else None,
+        transform=plan.transform,
+        names=plan.names,
+        batch_rows=batch_rows,
+        n_jobs=n_jobs,
+        callback=callback or getattr(model, "callback", None),
+    )
+=======
     parts = _parts(model, source, roles, plan, batch_rows=batch_rows, n_jobs=n_jobs, callback=callback)
+>>>>>>> 9ffaeef82b1e4dbf8876d6d80f94018ab9481be8
     return fit_parts(model, parts, roles, names, plan)
 
 
@@ -178,22 +192,20 @@ def roles_for(model: MultiTaskRegressor, names: list[str], source: str, **given:
             f"{type(model).__name__}(task={names[0]!r})"
         )
     roles = choose_roles(names, source, task=model.task, **given)
-    if not model._wants_folds():
+    if not model.wants_folds():
         roles = replace(roles, groups=None)
     return replace(roles, features=tuple(name for name in names if name in roles.features))
 
 
 def fit_parts(model: Model, parts: list[GramStats], roles: Roles, names: list[str], plan: FeaturePlan) -> Model:
     """Fit from the statistics of folds, or of all rows, and remember the columns for predict."""
-    folds: Folds | None = folds_of_parts(parts, groups=roles.groups) if model._wants_folds() else None
+    folds: Folds | None = folds_of_parts(parts, groups=roles.groups) if model.wants_folds() else None
     gram = parts[0] if folds is None else folds.total
     fitted = plan.fitted
     if plan.scaler is not None:
         gram, folds, fitted = standardised(gram, folds, plan.scaler)
-    if model.needs_two_rows:
+    if model.needs_two_rows():
         check_rows_per_task(gram)
     seen = tuple(name for name in names if name == roles.task or name in roles.features)
-    model.features_ = fitted
-    model._set_schema(Schema(roles.task, seen, len(seen), gram.labels), single=False)
-    model._fit_statistics(gram, folds)
-    return model
+    columns = Columns(Schema(roles.task, seen, len(seen), gram.labels), fitted)
+    return model.keep(model.model_of(gram, folds), columns)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from kinfolk.files import replacing
 from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import as_model
 from kinfolk.progress import Callback
 from kinfolk.rows.sources.files import Source, check_column, open_source, polars
 from kinfolk.rows.sources.stream import checked_rows, plain_labels, told
@@ -82,8 +82,9 @@ def predict_file(
 
 def model_columns(model: MultiTaskRegressor) -> list[str]:
     """The columns that a model was fitted with, the task column among them."""
-    check_is_fitted(model, "coef_")
-    schema = model._schema
+    columns = as_model(model).columns
+    assert columns is not None
+    schema = columns.schema
     if schema.names is None or schema.task is None:
         raise ValueError(
             f"this {type(model).__name__} was fitted without "

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from kinfolk.methods.method import Fit, MultiTaskRegressor
+from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import ByTask, Course, Model
+from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.structures import TaskCovariance
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import Array, GramStats
@@ -21,6 +23,7 @@ RHAT = 1.05  # chains that differ by more have not forgotten their starts
 OWN_SCALE_ROWS = 3.0  # rows of the average task mixed into the variance of each task's target
 
 
+@parameters
 class BMSL(MultiTaskRegressor):
     """Bayesian multi-task learning: coefficients of related tasks covary, and features are in or out for all tasks.
 
@@ -73,41 +76,24 @@ class BMSL(MultiTaskRegressor):
            [3., 0.]])
     """
 
-    default_grid: ClassVar[dict[str, tuple[float, ...]]] = {}  # the posterior weighs what others tune
+    shares: ClassVar[str] = "task covariance, Bayesian"
+    simplicity: ClassVar[int] = 120
+    quick: ClassVar[dict[str, Any]] = {"n_samples": 500, "n_burn": 500, "n_chains": 2}
+    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # the posterior weighs what others tune
 
-    def __init__(
-        self,
-        task: str | int | None = None,
-        *,
-        prior_scale: float | None = None,
-        dof: float = 2.0,
-        noise_prior: tuple[float, float] = (0.5, 0.05),
-        inclusion_prior: tuple[float, float] = (1.0, 1.0),
-        n_samples: int = 2000,
-        n_burn: int = 500,
-        n_chains: int = 4,
-        interval: float = 0.95,
-        features: Any = None,
-        unseen: str = "error",
-        random_state: Any = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.task = task
-        self.prior_scale = prior_scale
-        self.dof = dof
-        self.noise_prior = noise_prior
-        self.inclusion_prior = inclusion_prior
-        self.n_samples = n_samples
-        self.n_burn = n_burn
-        self.n_chains = n_chains
-        self.interval = interval
-        self.features = features
-        self.unseen = unseen
-        self.random_state = random_state
-        self.callback = callback
+    prior_scale: float | None = number(None, above=0, also=(None,))
+    dof: float = number(2.0, above=1)
+    noise_prior: tuple[float, float] = (0.5, 0.05)
+    inclusion_prior: tuple[float, float] = (1.0, 1.0)
+    n_samples: int = number(2000, at_least=4, whole=True)
+    n_burn: int = number(500, at_least=0, whole=True)
+    n_chains: int = number(4, at_least=1, whole=True)
+    interval: float = 0.95
+    random_state: Any = None
+    callback: Callback | None = None
 
-    def _fit_gram(self, gram: GramStats) -> Fit:
-        self._check_parameters()
+    def learn(self, gram: GramStats) -> Model:
+        self._check_priors()
         data, unit_x, unit_y = scaled_moments(gram)
         varies = unit_x > 0
         T, d = gram.n_tasks, int(varies.sum())
@@ -125,16 +111,18 @@ class BMSL(MultiTaskRegressor):
         included[varies] = draws.inclusion
         diagnostics = diagnose(draws, data)
         self._warn(diagnostics)
-        attributes = {
-            "coef_interval_": _spread(bounds, varies) * unit,
-            "inclusion_probability_": included,
-            "noise_": unit_y * np.exp(-0.5 * draws.log_tau).mean(axis=(0, 1)),
-            "diagnostics_": diagnostics,
-            "converged_": diagnostics["rhat_max"] < RHAT,
-            "n_iter_": self.n_burn + self.n_samples,
-        }
-        coef = _spread(draws.B.mean(axis=(0, 1)), varies) * unit
-        return Fit(coef, TaskCovariance(covariance, gram.labels), attributes=attributes)
+        return Model.of(
+            gram,
+            _placed(draws.B.mean(axis=(0, 1)), varies) * unit,
+            structure=TaskCovariance(covariance, gram.labels),
+            course=Course({}, None, self.n_burn + self.n_samples, diagnostics["rhat_max"] < RHAT),
+            details={
+                "coef_interval_": ByTask(_placed(bounds, varies) * unit, axis=1),
+                "inclusion_probability_": included,
+                "noise_": ByTask(unit_y * np.exp(-0.5 * draws.log_tau).mean(axis=(0, 1))),
+                "diagnostics_": diagnostics,
+            },
+        )
 
     def _warn(self, diagnostics: dict[str, Any]) -> None:
         if diagnostics["rhat_max"] >= RHAT:
@@ -146,25 +134,12 @@ class BMSL(MultiTaskRegressor):
                 stacklevel=5,
             )
 
-    def _check_parameters(self) -> None:
-        for name, value, low in (
-            ("n_samples", self.n_samples, 4),
-            ("n_burn", self.n_burn, 0),
-            ("n_chains", self.n_chains, 1),
-        ):
-            if value != int(value) or value < low:
-                raise ValueError(f"{name}={value} must be an integer of at least {low}")
-        if not 1 < self.dof < np.inf:
-            raise ValueError(f"dof={self.dof} must be greater than 1 and finite, or the prior covariance has no mean")
-        if self.prior_scale is not None and not 0 < self.prior_scale < np.inf:
-            raise ValueError(f"prior_scale={self.prior_scale} must be greater than 0 and finite")
+    def _check_priors(self) -> None:
         for name, pair in (("noise_prior", self.noise_prior), ("inclusion_prior", self.inclusion_prior)):
             if len(pair) != 2 or not all(0 < value < np.inf for value in pair):
                 raise ValueError(f"{name}={pair} must be two numbers greater than 0 and finite")
         if not 0 < self.interval < 1:
             raise ValueError(f"interval={self.interval} must be between 0 and 1")
-        if self.unseen not in ("error", "mean"):
-            raise ValueError(f'unseen={self.unseen!r}: choose "error" or "mean"')
 
 
 def scaled_moments(gram: GramStats) -> tuple[Moments, Array, Array]:
@@ -184,8 +159,8 @@ def scaled_moments(gram: GramStats) -> tuple[Moments, Array, Array]:
     return Moments(G, b, gram.yy / unit_y**2, freedom), unit_x, unit_y
 
 
-def _spread(values: Array, varies: NDArray[np.bool_]) -> Array:
+def _placed(values: Array, varies: NDArray[np.bool_]) -> Array:
     """The values at the features that vary, 0 at the others."""
-    spread = np.zeros((*values.shape[:-1], len(varies)))
-    spread[..., varies] = values
-    return spread
+    placed = np.zeros((*values.shape[:-1], len(varies)))
+    placed[..., varies] = values
+    return placed

@@ -10,7 +10,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NearestNeighbors
 
-from kinfolk.methods.method import Fit, MultiTaskRegressor
+from kinfolk.methods.given_graph import AlongGraph
+from kinfolk.methods.model import ByTask, Course, Model
+from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import TINY, Array, GramStats
@@ -25,7 +27,8 @@ START_RIDGE = 0.01  # of the mean diagonal of all G_t, in the independent fits b
 FUSED = 1e-4  # of the typical edge length of the independent fits, below which two tasks count as one
 
 
-class CCMTL(MultiTaskRegressor):
+@parameters
+class CCMTL(AlongGraph):
     """Convex clustering multi-task learning: neighbours in a fixed graph are drawn together until they fuse.
 
     Minimises, over the coefficients W (T, d),
@@ -79,43 +82,28 @@ class CCMTL(MultiTaskRegressor):
     ([1.5, 1.5], [0, 0])
     """
 
-    default_grid: ClassVar[dict[str, tuple[float, ...]]] = {
+    shares: ClassVar[str] = "fixed graph"
+    simplicity: ClassVar[int] = 70
+    quick: ClassVar[dict[str, Any]] = {"tol": 1e-3, "max_iter": 100}
+    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {
         "strength": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
-        "ridge": (1e-6, 1e-3, 1e-2, 1e-1),
+        "ridge": (1e-6, 1e-2),
     }
 
-    def __init__(
-        self,
-        task: str | int | None = None,
-        *,
-        neighbors: int = 10,
-        strength: float = 1.0,
-        lam: float | None = None,
-        ridge: float = 1e-6,
-        graph: Any = None,
-        features: Any = None,
-        unseen: str = "error",
-        tol: float = 1e-4,
-        max_iter: int = 300,
-        callback: Callback | None = None,
-    ) -> None:
-        self.task = task
-        self.neighbors = neighbors
-        self.strength = strength
-        self.lam = lam
-        self.ridge = ridge
-        self.graph = graph
-        self.features = features
-        self.unseen = unseen
-        self.tol = tol
-        self.max_iter = max_iter
-        self.callback = callback
+    neighbors: int = number(10, at_least=1)
+    strength: float = number(1.0, at_least=0)
+    lam: float | None = number(None, at_least=0, also=(None,))
+    ridge: float = number(1e-6, at_least=0)
+    tol: float = number(1e-4, above=0)
+    max_iter: int = number(300, at_least=1)
+    callback: Callback | None = None
 
-    def _fit_gram(self, gram: GramStats) -> Fit:
-        self._check_parameters()
+    def learn(self, gram: GramStats) -> Model:
         own = max(float(mean_diagonal(gram.G).mean()), np.sqrt(TINY))
         start = ridge_alone(gram.G, gram.b, max(self.ridge, START_RIDGE) * own)
-        A = nearest_neighbors(start, self.neighbors) if self.graph is None else self._given_graph(gram)
+        A = nearest_neighbors(start, self.neighbors) if self.graph is None else self.graph.adjacency
+        if A.nnz and A.data.min() < 0:
+            raise ValueError("graph must have weights of at least 0: CCMTL draws tasks together, never apart")
         edges, a = edge_list(A)
         u = lengths(start[edges.i] - start[edges.j])
         lam = calibrated_lam(edges, a, u, self.strength * own) if self.lam is None else self.lam
@@ -125,7 +113,9 @@ class CCMTL(MultiTaskRegressor):
         course = self._solve(problem, start)
         shortest = FUSED * float(np.median(u)) if len(u) else 0.0
         cluster, W = fuse(problem, course.value, (max(shortest, 2 * course.details["eps"]), shortest))
-        return Fit(W, TaskGraph(A, gram.labels), attributes=_attributes(problem, course, W, cluster, lam))
+        details = {"lam_": float(lam), "clusters_": ByTask(cluster)}
+        graph = TaskGraph(A, gram.labels)
+        return Model.of(gram, W, structure=graph, course=_course(problem, course, W), details=details)
 
     def _solve(self, problem: Fusion, start: Array) -> Solution:
         if not len(problem.edges):
@@ -141,38 +131,6 @@ class CCMTL(MultiTaskRegressor):
                 stacklevel=4,
             )
         return course
-
-    def _given_graph(self, gram: GramStats) -> sparse.csr_array:
-        """The adjacency among the tasks that have rows."""
-        labels = self.graph.labels if isinstance(self.graph, TaskGraph) else getattr(self, "tasks_", gram.labels)
-        A = sparse.csr_array(self.graph.adjacency if isinstance(self.graph, TaskGraph) else self.graph, dtype=float)
-        if A.shape != (len(labels), len(labels)):
-            raise ValueError(f"graph has shape {A.shape}, but there are {len(labels)} tasks: give one row per task")
-        if A.data.size and (not np.isfinite(A.data).all() or A.data.min() < 0 or abs(A - A.T).max() > MARGIN * A.max()):
-            raise ValueError("graph must be symmetric with finite weights of at least 0")
-        order = np.argsort(labels, kind="stable")
-        position = np.minimum(np.searchsorted(labels, gram.labels, sorter=order), len(labels) - 1)
-        missing = gram.labels[labels[order[position]] != gram.labels]
-        if len(missing):
-            raise ValueError(f"graph does not have task {missing.tolist()[0]!r}; its tasks: {labels[:5].tolist()}, ...")
-        A = sparse.csr_array(A[order[position]][:, order[position]])
-        return sparse.csr_array(A - sparse.diags_array(A.diagonal()))
-
-    def _check_parameters(self) -> None:
-        for name, value, low, strict in (
-            ("strength", self.strength, 0.0, False),
-            ("lam", 0.0 if self.lam is None else self.lam, 0.0, False),
-            ("ridge", self.ridge, 0.0, False),
-            ("tol", self.tol, 0.0, True),
-            ("neighbors", self.neighbors, 1, False),
-            ("max_iter", self.max_iter, 1, False),
-        ):
-            if not np.isfinite(value) or value < low or (strict and value == low):
-                raise ValueError(
-                    f"{name}={value} must be {'greater than' if strict else 'at least'} {low:g} and finite"
-                )
-        if self.unseen not in ("error", "mean"):
-            raise ValueError(f'unseen={self.unseen!r}: choose "error" or "mean"')
 
 
 def nearest_neighbors(W: Array, k: int) -> sparse.csr_array:
@@ -210,14 +168,14 @@ def calibrated_lam(edges: EdgeList, a: Array, u: Array, target: float) -> float:
     return target / max(float(degree.mean()), TINY)
 
 
-def _attributes(problem: Fusion, course: Solution, W: Array, cluster: Array, lam: float) -> dict[str, Any]:
+def _plus_ridge(G: Array, penalty: float) -> Array:
+    ridge = penalty * np.eye(G.shape[-1])
+    return np.broadcast_to(G[0] + ridge, G.shape) if G.strides[0] == 0 else G + ridge
+
+
+def _course(problem: Fusion, course: Solution, W: Array) -> Course:
     value = problem.objective(W)
     gap = course.residual + (value - course.history[-1]) / problem.scale(value)
-    return {
-        "lam_": float(lam),
-        "clusters_": cluster,
-        "objective_history_": np.append(course.history, value),
-        "n_iter_": max(course.n_iter, 1),  # one solve, if nothing pulls
-        "converged_": course.converged,
-        "optimality_": {"duality_gap": max(float(gap), 0.0), **course.details},
-    }
+    certificates = {"duality_gap": max(float(gap), 0.0), **course.details}
+    n_iter = max(course.n_iter, 1)  # one solve, if nothing pulls
+    return Course(certificates, np.append(course.history, value), n_iter, course.converged)

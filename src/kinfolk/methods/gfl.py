@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from kinfolk.methods.method import Fit, MultiTaskRegressor
+from kinfolk.methods.given_graph import AlongGraph, named_graph
+from kinfolk.methods.model import Course, Model
+from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.progress import Callback
-from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.folds import Folds
+from kinfolk.rows.gram import GramStats
 from kinfolk.rows.responses import LEAST_COMMON, response_correlation
-from kinfolk.rows.tasks import Rows
+from kinfolk.rows.tasks import Rows, check_rows_per_task
 from kinfolk.solvers.fused_lasso import FusedProblem, solve_fused
 
 
-class GFL(MultiTaskRegressor):
+@parameters
+class GFL(AlongGraph):
     """Graph-guided fused lasso: sparse coefficients, alike for tasks whose responses are correlated.
 
     Minimises, over the coefficients W (T, d) and own intercepts c,
@@ -70,53 +74,59 @@ class GFL(MultiTaskRegressor):
     array([ 1.067,  1.067, -1.067])
     """
 
-    default_grid: ClassVar[dict[str, tuple[float, ...]]] = {
-        "sparsity": (1e-3, 1e-2, 1e-1),
+    shares: ClassVar[str] = "graph of correlated targets"
+    simplicity: ClassVar[int] = 100
+    quick: ClassVar[dict[str, Any]] = {"tol": 1e-3, "max_iter": 1000}
+    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "sparsity": (1e-3, 1e-2),
         "fusion": (1e-4, 1e-3, 1e-2, 1e-1),
     }
 
-    def __init__(
-        self,
-        task: str | int | None = None,
-        *,
-        sparsity: float = 0.01,
-        fusion: float = 0.01,
-        absolute: bool = False,
-        graph: Any = None,
-        threshold: float = 0.5,
-        features: Any = None,
-        unseen: str = "error",
-        tol: float = 1e-5,
-        max_iter: int = 10_000,
-        callback: Callback | None = None,
-    ) -> None:
-        self.task = task
-        self.sparsity = sparsity
-        self.fusion = fusion
-        self.absolute = absolute
-        self.graph = graph
-        self.threshold = threshold
-        self.features = features
-        self.unseen = unseen
-        self.tol = tol
-        self.max_iter = max_iter
-        self.callback = callback
+    sparsity: float = number(0.01, above=0, hint="it may be tiny")
+    fusion: float = number(0.01, at_least=0)
+    absolute: bool = False
+    threshold: float = number(0.5, at_least=0, below=1)
+    tol: float = 1e-5
+    max_iter: int = 10_000
+    callback: Callback | None = None
 
-    def _fit_features(self, rows: Rows) -> tuple[Array, tuple[str, ...] | None]:
-        """The features; on the way, while the rows are at hand, also the correlations of the responses."""
-        X, names = super()._fit_features(rows)
-        if self.graph is None:
-            self._responses = response_correlation(rows, X)
-        return X, names
+    def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
+        """Fit along the given relations, or along the correlations of the responses, for which rows are needed."""
+        if self.graph is not None or len(rows.schema.labels) == 1:
+            return super().fit_rows(rows, groups)
+        columns, features, names = self.fit_columns(rows)
+        gram = rows.gram(features, names)
+        check_rows_per_task(gram)
+        R = response_correlation(rows, features)
+        if R is None:
+            raise ValueError(
+                f"GFL found no two tasks with at least {LEAST_COMMON} rows of the same inputs, so that their responses "
+                "have no correlations to fuse along. Give the relations between tasks as graph=, a (T, T) array of "
+                "signed correlations or a TaskGraph; or fit(X, Y) with one column of Y per task."
+            )
+        along = self.unfitted().set_params(graph=np.where(np.abs(R) > self.threshold, R, 0.0), callback=self.callback)
+        return self.keep(along.model_of(gram), columns)
 
-    def _fit_gram(self, gram: GramStats) -> Fit:
-        self._check_parameters()
-        R = self._relations()
-        present = np.isin(self.tasks_, gram.labels)
+    def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
+        """The fit, and the relations between all tasks."""
+        model = super().model_of(gram, folds)
+        R = np.zeros((gram.n_tasks, gram.n_tasks))
+        if self.graph is not None:
+            R = named_graph(self.graph, gram.labels, gram.labels).adjacency.toarray()
+        return replace(model, details={**model.details, "correlation_": R})
+
+    def learn(self, gram: GramStats) -> Model:
+        if self.graph is None and gram.n_tasks > 1:
+            raise ValueError(
+                "GFL was given statistics without rows (by fit_gram, fit_folds or tune), which do not hold the "
+                "correlations of the tasks' responses that it fuses along. Give the relations between tasks as graph=, "
+                "a (T, T) array of signed correlations or a TaskGraph, e.g. graph=GFL().fit(X, Y).correlation_."
+            )
+        R = np.zeros((1, 1)) if self.graph is None else self.graph.adjacency.toarray()
         unit = 1.0 if self.absolute else float(np.abs(gram.b).max(initial=0.0)) or 1.0
-        lam, gamma = self.sparsity * unit, self.fusion * unit
-        R_here = R[np.ix_(present, present)]
-        problem = FusedProblem.of(gram, lam, gamma, R_here if gamma > 0 else np.zeros_like(R_here))
+        lam = self.sparsity * unit
+        gamma = self.fusion * unit
+        problem = FusedProblem.of(gram, lam, gamma, R if gamma > 0 else np.zeros_like(R))
         found = solve_fused(problem, tol=self.tol, max_iter=self.max_iter, callback=self.callback)
         if not found.converged:
             warnings.warn(
@@ -125,68 +135,7 @@ class GFL(MultiTaskRegressor):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        attributes = {
-            "correlation_": R,
-            "lambda_": lam,
-            "gamma_": gamma,
-            "objective_history_": found.history,
-            "n_iter_": found.n_iter,
-            "converged_": found.converged,
-            "optimality_": {"duality_gap": found.residual},
-        }
-        return Fit(found.value, TaskGraph(sparse.csr_array(np.abs(R_here)), gram.labels), None, attributes)
-
-    def _relations(self) -> Array:
-        """r over all tasks, from the responses or as given."""
-        if self.graph is not None:
-            return given_relations(self.graph, self.tasks_)
-        # Used once: statistics that come without rows must not meet the correlations of an earlier fit.
-        without_rows = "_responses" not in self.__dict__
-        R = self.__dict__.pop("_responses", None)
-        if len(self.tasks_) == 1:
-            return np.zeros((1, 1))
-        if without_rows:
-            raise ValueError(
-                "GFL was given statistics without rows (by fit_gram, fit_folds or tune), which do not hold the "
-                "correlations of the tasks' responses that it fuses along. Give the relations between tasks as graph=, "
-                "a (T, T) array of signed correlations or a TaskGraph, e.g. graph=GFL().fit(X, Y).correlation_."
-            )
-        if R is None:
-            raise ValueError(
-                f"GFL found no two tasks with at least {LEAST_COMMON} rows of the same inputs, so that their responses "
-                "have no correlations to fuse along. Give the relations between tasks as graph=, a (T, T) array of "
-                "signed correlations or a TaskGraph; or fit(X, Y) with one column of Y per task."
-            )
-        return np.where(np.abs(R) > self.threshold, R, 0.0)
-
-    def _check_parameters(self) -> None:
-        if not (np.isfinite(self.sparsity) and self.sparsity > 0):
-            raise ValueError(f"sparsity={self.sparsity} must be finite and greater than 0; it may be tiny")
-        if not (np.isfinite(self.fusion) and self.fusion >= 0):
-            raise ValueError(f"fusion={self.fusion} must be finite and at least 0")
-        if not 0 <= self.threshold < 1:
-            raise ValueError(f"threshold={self.threshold} must be at least 0 and below 1")
-        if self.unseen not in ("error", "mean"):
-            raise ValueError(f'unseen={self.unseen!r}: choose "error" or "mean"')
-
-
-def given_relations(graph: Any, labels: NDArray[Any]) -> Array:
-    """A graph that the user gave, as signed relations (T, T) between the tasks `labels`, zero on the diagonal."""
-    if isinstance(graph, TaskGraph):
-        absent = np.setdiff1d(labels, graph.labels)
-        if len(absent):
-            raise ValueError(f"graph has no task {absent.tolist()[0]!r}: it needs all {len(labels)} tasks of the data")
-        order = np.argsort(graph.labels, kind="stable")
-        position = order[np.searchsorted(graph.labels, labels, sorter=order)]
-        R = graph.adjacency.toarray()[np.ix_(position, position)]
-    else:
-        R = np.array(graph.toarray() if sparse.issparse(graph) else graph, dtype=np.float64)
-    T = len(labels)
-    if R.shape != (T, T):
-        raise ValueError(
-            f"graph has shape {R.shape}, but there are {T} tasks: give a ({T}, {T}) array, sorted by label"
-        )
-    if not np.isfinite(R).all() or not np.allclose(R, R.T):
-        raise ValueError("graph must be symmetric and finite: r_ij is the relation of tasks i and j")
-    np.fill_diagonal(R, 0.0)
-    return R
+        course = Course({"duality_gap": found.residual}, found.history, found.n_iter, found.converged)
+        graph = TaskGraph(sparse.csr_array(np.abs(R)), gram.labels)
+        details = {"lambda_": lam, "gamma_": gamma}
+        return Model.of(gram, found.value, structure=graph, course=course, details=details)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
-from kinfolk.methods.penalised import _Penalised
-from kinfolk.methods.smoother import HubInverse
+from kinfolk.methods.couplings import Alone, Coupling
+from kinfolk.methods.parameters import parameters
+from kinfolk.methods.penalised import Penalised
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.batched import relative, times
-from kinfolk.solvers.ridge import Model, Spectrum, own_intercepts
+from kinfolk.solvers.ridge import Path, Spectrum, own_intercepts
 
 
-class Independent(_Penalised):
+@parameters
+class Independent(Penalised):
     """One ridge regression per task, each with an intercept of its own.
 
     Minimises, for every task t on its own,
@@ -34,7 +36,8 @@ class Independent(_Penalised):
     Attributes
     ----------
     coef_, intercept_ : arrays of shape (T, d) and (T,); tasks_ : their labels
-    penalty_ : the number used; penalties_, cv_errors_ : those tried and their errors, for "cv"
+    penalty_ : the number used; penalties_, penalty_errors_ : those tried and their errors, cv_errors_ : those of
+        every task (T,), for "cv"
     optimality_ : residual of the normal equations
 
     Examples
@@ -46,26 +49,10 @@ class Independent(_Penalised):
     array([1., 0.])
     """
 
-    def __init__(
-        self,
-        task: str | int | None = None,
-        *,
-        penalty: float | str = 1.0,
-        cv: Any = 5,
-        scoring: str = "pooled",
-        features: Any = None,
-        unseen: str = "error",
-        random_state: Any = 0,
-    ) -> None:
-        self.task = task
-        self.penalty = penalty
-        self.cv = cv
-        self.scoring = scoring
-        self.features = features
-        self.unseen = unseen
-        self.random_state = random_state
+    shares: ClassVar[str] = "nothing shared"
+    simplicity: ClassVar[int] = 20
 
-    def _prepare(self, gram: GramStats) -> Model:
+    def prepare(self, gram: GramStats) -> Path:
         spectrum = Spectrum.of(gram.G, gram.b)
 
         def model(penalty: float) -> tuple[Array, Array]:
@@ -74,8 +61,9 @@ class Independent(_Penalised):
 
         return model
 
-    def _inverse(self, gram: GramStats, penalty: float) -> HubInverse:
-        return HubInverse.alone(Spectrum.of(gram.G, gram.b).inverse(penalty), gram.G)
+    def coupling(self, gram: GramStats, penalty: float) -> Coupling:
+        """None."""
+        return Alone(penalty)
 
-    def _residual(self, gram: GramStats, W: Array, penalty: float) -> float:
+    def residual(self, gram: GramStats, W: Array, penalty: float) -> float:
         return relative(times(gram.G, W) + penalty * W - gram.b, gram.b)

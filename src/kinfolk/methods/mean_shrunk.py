@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy import linalg
 
-from kinfolk.methods.penalised import _Penalised, check_at_least_zero
-from kinfolk.methods.smoother import HubInverse
+from kinfolk.methods.couplings import Coupling, ToMean
+from kinfolk.methods.parameters import number, parameters
+from kinfolk.methods.penalised import Penalised
 from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.solvers.batched import plus, relative, times
-from kinfolk.solvers.ridge import Model, Spectrum, own_intercepts
+from kinfolk.solvers.batched import relative, times
+from kinfolk.solvers.ridge import Path, Spectrum, own_intercepts
 from kinfolk.solvers.tolerances import MARGIN
 
 
-class MeanShrunk(_Penalised):
+@parameters
+class MeanShrunk(Penalised):
     """Ridge regressions whose penalty pulls towards the mean of all tasks instead of zero.
 
     Minimises over all w_t together, each task with an intercept of its own,
@@ -41,7 +42,8 @@ class MeanShrunk(_Penalised):
     Attributes
     ----------
     coef_, intercept_ : arrays of shape (T, d) and (T,); tasks_ : their labels
-    penalty_ : the number used; penalties_, cv_errors_ : those tried and their errors, for "cv"
+    penalty_ : the number used; penalties_, penalty_errors_ : those tried and their errors, cv_errors_ : those of
+        every task (T,), for "cv"
     optimality_ : residual of the normal equations
 
     Examples
@@ -53,29 +55,16 @@ class MeanShrunk(_Penalised):
     array([1.5, 2.5])
     """
 
-    def __init__(
-        self,
-        task: str | int | None = None,
-        *,
-        penalty: float | str = 1.0,
-        ridge: float = 0.0,
-        cv: Any = 5,
-        scoring: str = "pooled",
-        features: Any = None,
-        unseen: str = "error",
-        random_state: Any = 0,
-    ) -> None:
-        self.task = task
-        self.penalty = penalty
-        self.ridge = ridge
-        self.cv = cv
-        self.scoring = scoring
-        self.features = features
-        self.unseen = unseen
-        self.random_state = random_state
+    shares: ClassVar[str] = "mean of the tasks"
+    simplicity: ClassVar[int] = 30
+    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "penalty": (1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4),
+        "ridge": (1e-3, 1e-1, 1.0, 10.0),
+    }
 
-    def _prepare(self, gram: GramStats) -> Model:
-        check_at_least_zero("ridge", self.ridge)
+    ridge: float = number(0.0, at_least=0)
+
+    def prepare(self, gram: GramStats) -> Path:
         spectrum = Spectrum.of(gram.G, gram.b)
 
         def model(penalty: float) -> tuple[Array, Array]:
@@ -84,13 +73,11 @@ class MeanShrunk(_Penalised):
 
         return model
 
-    def _inverse(self, gram: GramStats, penalty: float) -> HubInverse:
-        spectrum = Spectrum.of(gram.G, gram.b)
-        K = np.broadcast_to(spectrum.inverse(self.ridge + penalty), gram.G.shape)
-        own = K @ plus(gram.G, self.ridge)
-        return HubInverse(gram.G, K, K, penalty * linalg.pinvh(own.sum(axis=0), rtol=MARGIN))
+    def coupling(self, gram: GramStats, penalty: float) -> Coupling:
+        """The mean of all tasks."""
+        return ToMean(penalty, self.ridge)
 
-    def _residual(self, gram: GramStats, W: Array, penalty: float) -> float:
+    def residual(self, gram: GramStats, W: Array, penalty: float) -> float:
         gradient = times(gram.G, W) + self.ridge * W - gram.b
         return relative(gradient + penalty * (W - W.mean(axis=0)), gram.b)
 

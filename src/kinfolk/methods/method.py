@@ -1,10 +1,17 @@
-"""What every estimator of the package shares: fit = check -> features -> statistics -> `_fit_gram` -> coefficients."""
+"""What every method of the package is: parameters, `learn` (statistics -> Model), and the scikit-learn face of both.
+
+fit = rows -> features -> statistics -> `learn` -> `model_`. Everything that a fit found is in `model_`; the fitted
+attributes (`coef_`, `tasks_`, ...) are read from it.
+"""
 
 from __future__ import annotations
 
+import re
 import warnings
-from dataclasses import dataclass, field
-from typing import Any, Self
+from dataclasses import field, replace
+from functools import partial
+from importlib import import_module
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,81 +19,88 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils import estimator_html_repr
-from sklearn.utils.validation import check_is_fitted
 
-from kinfolk.methods.smoother import Smoother
-from kinfolk.methods.uncertainty import HeldOut, Uncertainty, uncertainty
-from kinfolk.rows.folds import Folds, fill_unseen, folds_of_rows
+from kinfolk.methods.model import Model, as_model
+from kinfolk.methods.parameters import check_parameters, choice, parameters
+from kinfolk.rows.columns import Columns, as_features, names_out
+from kinfolk.rows.folds import Folds, folds_of_rows
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.tables import Table
-from kinfolk.rows.tasks import Rows, Schema, check_rows_per_task, read_for_predict, read_rows, task_codes
+from kinfolk.rows.tasks import Rows, Schema, check_rows_per_task, read_rows
 from kinfolk.threads import limited_threads
 
-PREDICT_BLOCK = 65_536  # rows whose coefficients are gathered at a time
 LOST = 1e-12  # of the largest variance: below, eigenvectors of a Gram matrix mix what is left with rounding
 
 
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """What a method returns from `_fit_gram`.
+class Face:
+    """A function of another module as a method: `model.report(...)` is `kinfolk.report.write_report(model, ...)`.
 
-    Attributes
-    ----------
-    coef : array of shape (T, d)
-    structure : TaskGraph, TaskCovariance, TaskPrecision, TaskTree or None
-    intercept : array of shape (T,), or None for own intercepts: mean of y minus mean of x times coef
-    attributes : further fitted attributes by name
-    population : slopes (d,) and intercept for tasks without rows, or None for the mean over tasks
+    The module stands above this one in the order of imports, so it is looked up by name when it is called.
     """
 
-    coef: Array
-    structure: Any = None
-    intercept: Array | None = None
-    attributes: dict[str, Any] = field(default_factory=dict)
-    population: tuple[Array, float] | None = None
+    def __init__(self, module: str, function: str) -> None:
+        self.module = module
+        self.function = function
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else partial(self, instance)
+
+    def __call__(self, instance: Any, *args: Any, **options: Any) -> Any:
+        return getattr(import_module(self.module), self.function)(instance, *args, **options)
 
 
+@parameters
 class MultiTaskRegressor(RegressorMixin, BaseEstimator):
-    """Base of all methods; a method is a constructor and `_fit_gram(gram) -> Fit`.
+    """Base of all methods; a method is its parameters and `learn(gram) -> Model`, in a file of its own.
 
-    A method that cross-validates inside fit also says so in `_wants_folds()`, and then gets `_fit_folds(folds) -> Fit`
-    in place of `_fit_gram`; its parameters `cv` and `random_state` make the folds.
-    Subclasses have the parameters `task`, `features` and `unseen`, or inherit the defaults below.
+    A method that cross-validates inside fit says so in `wants_folds()`, and gets `learn_folds(folds) -> Model` in place
+    of `learn`; its parameters `cv` and `random_state` make the folds. What a method says about itself:
+
+    shares : what tasks share, in one phrase
+    simplicity : place among equals, the simplest first
+    default_grid : values by parameter that `tune` tries
+    quick : parameters for a comparison of many methods, where errors settle long before the last digits do
+    scales_itself : whether columns need no common scale before it
     """
 
-    task: str | int | None = None
-    features: Any = None
-    unseen: str = "error"
-    cv: Any = 5
-    random_state: Any = None
-    features_: Any
-    needs_two_rows = True  # own intercepts leave nothing of a one-row task
+    shares: ClassVar[str] = ""
+    simplicity: ClassVar[int] = 100
+    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {}
+    quick: ClassVar[dict[str, Any]] = {}
+    scales_itself: ClassVar[bool] = False
 
-    def _fit_gram(self, gram: GramStats) -> Fit:
+    task: str | int | None = field(default=None, kw_only=False)
+    features: Any = None
+    unseen: str = choice("error", "mean")
+
+    def learn(self, gram: GramStats) -> Model:
+        """The model of tasks that all have rows."""
         raise NotImplementedError
 
-    def _wants_folds(self) -> bool:
+    def learn_folds(self, folds: Folds) -> Model:
+        """The same for a method that cross-validates."""
+        raise NotImplementedError
+
+    def wants_folds(self) -> bool:
+        """Whether this method cross-validates inside fit."""
         return False
 
-    def _cv(self, gram: GramStats, groups: Any) -> Any:
-        """Folds for rows with these statistics: a number, or pairs of row positions."""
-        return self.cv
+    def needs_two_rows(self) -> bool:
+        """Whether own intercepts leave nothing of a one-row task."""
+        return True
 
-    def _fit_folds(self, folds: Folds) -> Fit:
-        raise NotImplementedError
+    @property
+    def name(self) -> str:
+        """As it is called in tables and on the command line."""
+        return command_name(type(self).__name__)
 
-    def _smoothers(self) -> list[Smoother]:
-        """The fitted model as linear maps of the targets, with their shares."""
-        raise ValueError(
-            f"{type(self).__name__} is not a linear function of the targets: use GAMTL, GAMTLCV, RBFGAMTL, "
-            "Independent, Pooled, MeanShrunk or RandomSlopes"
-        )
-
-    def _seen(self) -> GramStats:
-        """Statistics of the tasks that had rows."""
-        check_is_fitted(self, "coef_")
-        seen = self.gram_.n > 0
-        return self.gram_ if seen.all() else self.gram_.select(seen)
+    def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
+        """The model of all tasks of `gram`; those without rows get the population's coefficients."""
+        if not (gram.n > 0).any():
+            raise ValueError("no task has a row with positive weight")
+        check_parameters(self)
+        with limited_threads(*gram.b.shape):
+            model = self.learn(gram.with_rows()) if folds is None else self.learn_folds(folds.with_rows())
+        return replace(model.among(gram), method=self.unfitted())
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit all tasks jointly.
@@ -98,47 +112,65 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         sample_weight : one weight per row
         groups : one label per row (sitting, day); cross-validation keeps whole groups on one side, and methods that do
             not cross-validate ignore it. `features` is fitted once, on all rows: if it learns from y, use
-            `kinfolk.tuning.tune`, which fits it anew in every fold
+            `kinfolk.tune`, which fits it anew in every fold
         """
-        rows = read_rows(X, y, task=self.task, sample_weight=sample_weight)
-        features, names = self._fit_features(rows)
+        check_parameters(self)
+        return self.fit_rows(read_rows(X, y, task=self.task, sample_weight=sample_weight), groups)
+
+    def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
+        """Fit to rows that have been read and checked."""
+        columns, features, names = self.fit_columns(rows)
         gram = rows.gram(features, names)
-        if self.needs_two_rows:
+        if self.needs_two_rows():
             check_rows_per_task(gram)
-        folds = None
-        if self._wants_folds():
-            folds = folds_of_rows(
-                rows, features, gram, cv=self._cv(gram, groups), groups=groups, random_state=self.random_state
-            )
-        self._set_schema(rows.schema, single=rows.y.ndim == 1 and self.task is None)
-        self._fit_statistics(gram, folds)
-        return self
+        folds = self._folds(rows, features, gram, groups) if self.wants_folds() else None
+        return self.keep(self.model_of(gram, folds), columns)
+
+    def _folds(self, rows: Rows, features: Array, gram: GramStats, groups: Any) -> Folds:
+        cv = self.folds_for(gram, groups)
+        return folds_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=self.random_state)
+
+    def folds_for(self, gram: GramStats, groups: Any) -> Any:
+        """Folds for rows with these statistics: a number, or pairs of row positions."""
+        return self.cv
 
     def fit_gram(self, gram: GramStats) -> Self:
         """Fit from statistics alone: of files, streams or clusters. `features` does not apply."""
-        if self._wants_folds():
+        if self.wants_folds():
             raise ValueError(
                 f"{type(self).__name__} cross-validates, and one block of statistics cannot be cut into folds: "
                 "use fit(X, y) or fit_folds(folds), or give its parameters as numbers"
             )
-        return self._fit_without_rows(gram, None)
+        return self.keep(self.model_of(gram), self._columns_of(gram))
 
     def fit_folds(self, folds: Folds) -> Self:
         """Fit from the statistics of folds alone; as `fit_gram` for methods that do not cross-validate."""
-        return self._fit_without_rows(folds.total, folds if self._wants_folds() else None)
+        model = self.model_of(folds.total, folds if self.wants_folds() else None)
+        return self.keep(model, self._columns_of(folds.total))
 
-    def _fit_without_rows(self, gram: GramStats, folds: Folds | None) -> Self:
+    def keep(self, model: Model, columns: Columns) -> Self:
+        """Become the estimator of a fitted model."""
+        self.model_ = replace(model, columns=columns)
+        return self
+
+    def _columns_of(self, gram: GramStats) -> Columns:
+        """The table that statistics would come from: the task column first, then the features."""
         names = gram.feature_names
         if self.task is not None and names is not None:
             names = (str(self.task), *names)
         width = gram.n_features + (self.task is not None)
         task = self.task if names is not None or self.task is None else 0
-        columns = np.arange(gram.n_tasks)
-        schema = Schema(task, names, width, gram.labels, columns)
-        self.features_ = None
-        self._set_schema(schema, single=False)
-        self._fit_statistics(gram, folds)
-        return self
+        return Columns(Schema(task, names, width, gram.labels, np.arange(gram.n_tasks)))
+
+    def fit_columns(self, rows: Rows) -> tuple[Columns, Array, tuple[str, ...] | None]:
+        """The rules from tables to features, and features and names of the training rows."""
+        columns = Columns(rows.schema, single=rows.y.ndim == 1 and self.task is None)
+        if self.features is None:
+            return columns, rows.table.features(), rows.table.names
+        transformer = clone(self.features)
+        target = rows.y if rows.y.ndim == 1 else np.nan_to_num(rows.y)
+        X = as_features(transformer.fit_transform(rows.table.native, target))
+        return replace(columns, transformer=transformer), X, names_out(transformer, rows.table)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictions, one per row; for wide targets one column per task.
@@ -149,45 +181,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         return_std : whether to return also the standard deviation of a new observation at every row: mean plus and
             minus 1.64 of them holds about 90 % of the observations. For methods that are linear in their targets
         """
-        check_is_fitted(self, "coef_")
-        table, labels = read_for_predict(X, self._schema, type(self).__name__)
-        features = self._transform(table)
-        if labels is None:
-            wide = features @ self.coef_.T + self.intercept_
-            columns: Any = 0 if self._single else self._schema.columns
-            return (wide[:, columns], self._wide_std(features)[:, columns]) if return_std else wide[:, columns]
-        codes = task_codes(labels, self.tasks_, self.unseen)
-        prediction = self._predict_rows(features, codes)
-        return (prediction, self._std(features, codes)) if return_std else prediction
-
-    def contributions(self, tasks: Any = None) -> Any:
-        """Where coefficients and predictions came from, task by task: `kinfolk.explain.contributions`."""
-        from kinfolk.explain import contributions
-
-        return contributions(self, tasks)
-
-    def report(self, X: Any, y: Any, path: Any, **options: Any) -> Any:
-        """Write one self-contained HTML page that a domain expert can read: `kinfolk.report.write_report`."""
-        from kinfolk.report import write_report
-
-        return write_report(self, X, y, path, **options)
-
-    def save(self, path: Any) -> Any:
-        """Write the fitted model to one file, for `kinfolk.load`: `kinfolk.store.save`."""
-        from kinfolk.store import save
-
-        return save(self, path)
-
-    def _repr_html_(self) -> str:
-        """What notebooks show: a fitted model's compact report, else scikit-learn's diagram."""
-        if not hasattr(self, "coef_"):
-            return estimator_html_repr(self)
-        from kinfolk.report import compact_html
-
-        return compact_html(self)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+        return as_model(self).predict_table(X, unseen=self.unseen, return_std=return_std)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R squared over all rows; for wide targets the mean over tasks, each over its observed rows."""
@@ -195,97 +189,56 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         prediction = self.predict(X)
         if y.ndim == 1 or prediction.ndim == 1:
             return float(r2_score(y.ravel(), prediction.ravel(), sample_weight=sample_weight))
-        seen = ~np.isnan(y)
         weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
         by_task = [
-            r2_score(y[s, t], prediction[s, t], sample_weight=weight[s]) for t, s in enumerate(seen.T) if s.sum() > 1
+            r2_score(y[s, t], prediction[s, t], sample_weight=weight[s])
+            for t, s in enumerate(~np.isnan(y).T)
+            if s.sum() > 1
         ]
         return float(np.mean(by_task))
 
-    def _fit_features(self, rows: Rows) -> tuple[Array, tuple[str, ...] | None]:
-        """Features of the training rows and their names, fitting the transformer if there is one."""
-        self.features_ = None
-        if self.features is None:
-            return rows.table.features(), rows.table.names
-        self.features_ = clone(self.features)
-        target = rows.y if rows.y.ndim == 1 else np.nan_to_num(rows.y)
-        X = _dense(self.features_.fit_transform(rows.table.native, target))
-        return X, _names_out(self.features_, rows.table)
+    contributions = Face("kinfolk.explain", "contributions")
+    report = Face("kinfolk.report", "write_report")
+    save = Face("kinfolk.store", "save")
 
-    def _transform(self, table: Table) -> Array:
-        if self.features_ is None:
-            return table.features()
-        return _dense(self.features_.transform(table.native))
+    def _repr_html_(self) -> str:
+        """What notebooks show: a fitted model's compact report, else scikit-learn's diagram."""
+        return Face("kinfolk.report", "compact_html")(self) if "model_" in vars(self) else estimator_html_repr(self)
 
-    def _set_schema(self, schema: Schema, *, single: bool) -> None:
-        self._schema, self._single = schema, single
-        self.n_features_in_ = schema.width
-        if schema.names is not None:
-            self.feature_names_in_ = np.asarray(schema.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
-    def _fit_statistics(self, gram: GramStats, folds: Folds | None) -> None:
-        """Fit the tasks that have rows; the others get the population model."""
-        self.tasks_, self.gram_ = gram.labels, gram
-        seen = gram.n > 0
-        if not seen.any():
-            raise ValueError("no task has a row with positive weight")
-        with limited_threads(*gram.b.shape):
-            if folds is None:
-                fit = self._fit_gram(gram if seen.all() else gram.select(seen))
-            else:
-                fit = self._fit_folds(folds if seen.all() else folds.select(seen))
-        W, c = fit.coef, fit.intercept
-        if c is None:
-            c = gram.y_mean[seen] - np.einsum("td,td->t", gram.x_mean[seen], W)
-        population: tuple[Array, float] = fit.population or (W.mean(axis=0), float(c.mean()))
-        self.population_coef_, self.population_intercept_ = population
-        self.coef_, self.intercept_ = fill_unseen(W, c, seen, *population)
-        self.structure_ = fit.structure
-        if fit.structure is not None and not seen.all():
-            self.structure_ = fit.structure.expanded(gram.labels)
-        for name, value in fit.attributes.items():
-            setattr(self, name, value)
+    def unfitted(self) -> Self:
+        """The method with its parameters, and nothing else; progress is for the fit that it was asked for."""
+        twin = clone(self)
+        return twin.set_params(callback=None) if hasattr(twin, "callback") else twin
 
-    def _predict_rows(self, X: Array, codes: NDArray[np.intp]) -> Array:
-        # The last row of each is the population model, where the code -1 of unseen tasks points.
-        W = np.vstack([self.coef_, self.population_coef_])
-        c = np.append(self.intercept_, self.population_intercept_)
-        prediction = c[codes]
-        for start in range(0, len(X), PREDICT_BLOCK):
-            block = slice(start, start + PREDICT_BLOCK)
-            prediction[block] += np.einsum("nd,nd->n", X[block], W[codes[block]])
-        return prediction
+    def __getattr__(self, name: str) -> Any:
+        # Called for names that are not parameters or methods: fitted attributes are those of the model.
+        model = self.__dict__.get("model_")
+        if model is not None and not name.startswith("_") and name in model.attributes:
+            return model.attributes[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _held_out(self) -> HeldOut | None:
-        """Cross-validated errors of the tasks that had rows, for methods that have them."""
-        return None
-
-    def _uncertainty(self) -> Uncertainty:
-        seen = self.gram_.n > 0
-        return uncertainty(self._smoothers(), self._seen(), self.coef_[seen], self.intercept_[seen], self._held_out())
-
-    def _std(self, X: Array, codes: NDArray[np.intp]) -> Array:
-        """Standard deviations; a task without rows may be like any of those with rows."""
-        known, seen = self._uncertainty(), self.gram_.n > 0
-        among_seen = np.append(np.where(seen, np.cumsum(seen) - 1, -1), -1)[codes]
-        old = among_seen >= 0
-        std = np.empty(len(X))
-        std[old] = known.std(X[old], among_seen[old])
-        if not old.all():
-            level = self.intercept_[seen, None] + self.coef_[seen] @ X[~old].T
-            std[~old] = np.sqrt(level.var(axis=0) + known.noise.mean())
-        return std
-
-    def _wide_std(self, X: Array) -> Array:
-        T = len(self.tasks_)
-        return self._std(np.repeat(X, T, axis=0), np.tile(np.arange(T), len(X))).reshape(len(X), T)
+    def __dir__(self) -> list[str]:
+        model = self.__dict__.get("model_")
+        return [*super().__dir__(), *(model.attributes if model else ())]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = self.task is None
         return tags
+
+
+def command_name(class_name: str) -> str:
+    """A class name as the command line writes it.
+
+    >>> [command_name(name) for name in ("GAMTLCV", "RBFGAMTL", "MeanShrunk")]
+    ['gamtlcv', 'rbf-gamtl', 'mean-shrunk']
+    """
+    if class_name.isupper():  # an acronym, or two
+        return class_name.lower().replace("rbf", "rbf-")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", class_name).lower()
 
 
 def warn_of_constant_features(gram: GramStats) -> None:
@@ -303,8 +256,8 @@ def warn_of_constant_features(gram: GramStats) -> None:
 
 def warn_of_lost_features(gram: GramStats) -> None:
     """Columns so much smaller than others that their part of the Gram matrices is below its rounding."""
-    spread = np.diagonal(gram.G, axis1=1, axis2=2).sum(axis=0)
-    lost = (spread < LOST * spread.max()) & ~_constant(gram)
+    variance = np.diagonal(gram.G, axis1=1, axis2=2).sum(axis=0)
+    lost = (variance < LOST * variance.max()) & ~_constant(gram)
     if lost.any():
         warnings.warn(
             f"feature {_some_names(gram, lost)} varies a million times less than others: its coefficients are lost in "
@@ -316,27 +269,11 @@ def warn_of_lost_features(gram: GramStats) -> None:
 
 def _constant(gram: GramStats) -> NDArray[np.bool_]:
     """Which features do not vary within any task, but for rounding."""
-    spread = np.diagonal(gram.G, axis1=1, axis2=2).max(axis=0)
+    variance = np.diagonal(gram.G, axis1=1, axis2=2).max(axis=0)
     level = np.abs(gram.x_mean).max(axis=0)
-    return np.asarray(spread <= 1e-20 * np.maximum(level, 1e-150) ** 2)
+    return np.asarray(variance <= 1e-20 * np.maximum(level, 1e-150) ** 2)
 
 
 def _some_names(gram: GramStats, which: NDArray[np.bool_]) -> str:
     names = [repr(gram.feature_names[j]) if gram.feature_names else str(j) for j in np.flatnonzero(which)]
     return f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}"
-
-
-def _dense(X: Any) -> Array:
-    X = X.toarray() if hasattr(X, "toarray") else X
-    X = np.asarray(X, dtype=np.float64)
-    if not np.isfinite(X).all():
-        raise ValueError("the `features` transformer returned NaN or infinite values: impute them before or inside it")
-    return X
-
-
-def _names_out(transformer: Any, table: Table) -> tuple[str, ...] | None:
-    try:
-        given = None if table.names is None else np.asarray(table.names, dtype=object)
-        return tuple(transformer.get_feature_names_out(given))
-    except (AttributeError, ValueError, TypeError):
-        return None

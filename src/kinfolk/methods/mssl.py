@@ -9,13 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from kinfolk.methods.method import Fit, MultiTaskRegressor
+from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import Course, Model
+from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.structures import TaskPrecision
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.structured import WEIGHTS_TOL, StructuredProblem, alternate
 
 
+@parameters
 class MSSL(MultiTaskRegressor):
     """Multi-task sparse structure learning: the coefficients, and which tasks depend on each other given the rest.
 
@@ -74,38 +77,23 @@ class MSSL(MultiTaskRegressor):
            [0. , 0. , 1. ]])
     """
 
-    default_grid: ClassVar[dict[str, tuple[float, ...]]] = {
-        "strength": (1e-3, 1e-2, 1e-1),
-        "sparsity": (0.1, 0.3, 1.0),
+    shares: ClassVar[str] = "task precision"
+    simplicity: ClassVar[int] = 90
+    quick: ClassVar[dict[str, Any]] = {"tol": 1e-3, "max_iter": 15}
+    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "strength": (1e-4, 1e-3, 1e-2, 1e-1),
+        "sparsity": (0.1, 1.0),
     }
 
-    def __init__(
-        self,
-        task: str | int | None = None,
-        *,
-        strength: float = 0.01,
-        sparsity: float = 0.3,
-        lasso: float = 0.0,
-        penalise_diagonal: bool = True,
-        features: Any = None,
-        unseen: str = "error",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        callback: Callback | None = None,
-    ) -> None:
-        self.task = task
-        self.strength = strength
-        self.sparsity = sparsity
-        self.lasso = lasso
-        self.penalise_diagonal = penalise_diagonal
-        self.features = features
-        self.unseen = unseen
-        self.tol = tol
-        self.max_iter = max_iter
-        self.callback = callback
+    strength: float = number(0.01, above=0)
+    sparsity: float = number(0.3, above=0)
+    lasso: float = number(0.0, at_least=0)
+    penalise_diagonal: bool = True
+    tol: float = 1e-6
+    max_iter: int = number(200, at_least=1)
+    callback: Callback | None = None
 
-    def _fit_gram(self, gram: GramStats) -> Fit:
-        self._check_parameters()
+    def learn(self, gram: GramStats) -> Model:
         unit = float(np.sqrt(gram.yy.sum() / gram.n.sum())) or 1.0
         problem = StructuredProblem.of(
             gram,
@@ -122,15 +110,14 @@ class MSSL(MultiTaskRegressor):
         converged = end.converged and residual <= max(self.tol, 10 * WEIGHTS_TOL)
         if not converged:
             self._warn(end.n_iter, residual, end.residual)
-        attributes = {
-            "target_scale_": unit,
-            "sparsity_": problem.sparsity,
-            "objective_history_": end.history,
-            "n_iter_": end.n_iter,
-            "converged_": converged,
-            "optimality_": {"weights_residual": residual, "precision_gap": end.residual},
-        }
-        return Fit(end.value * unit, TaskPrecision(Om / unit**2, gram.labels), None, attributes)
+        certificates = {"weights_residual": residual, "precision_gap": end.residual}
+        return Model.of(
+            gram,
+            end.value * unit,
+            structure=TaskPrecision(Om / unit**2, gram.labels),
+            course=Course(certificates, end.history, end.n_iter, converged),
+            details={"target_scale_": unit, "sparsity_": problem.sparsity},
+        )
 
     def _warn(self, rounds: int, weights: float, gap: float) -> None:
         warnings.warn(
@@ -140,19 +127,6 @@ class MSSL(MultiTaskRegressor):
             ConvergenceWarning,
             stacklevel=5,
         )
-
-    def _check_parameters(self) -> None:
-        for name, value, strict in (
-            ("strength", self.strength, True),
-            ("sparsity", self.sparsity, True),
-            ("lasso", self.lasso, False),
-        ):
-            if not np.isfinite(value) or value < 0 or (strict and value == 0):
-                raise ValueError(f"{name}={value} must be finite and {'greater than' if strict else 'at least'} 0")
-        if self.max_iter < 1:
-            raise ValueError(f"max_iter={self.max_iter} must be at least 1")
-        if self.unseen not in ("error", "mean"):
-            raise ValueError(f'unseen={self.unseen!r}: choose "error" or "mean"')
 
 
 def typical_variance(W: Array) -> float:

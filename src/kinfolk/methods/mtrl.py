@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from kinfolk.methods.method import Fit, MultiTaskRegressor
+from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import Course, Model
+from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.structures import TaskCovariance
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import TINY, Array, GramStats
@@ -20,6 +22,7 @@ from kinfolk.solvers.tolerances import MARGIN
 VALUE_FLOOR = 1e-8  # of the objective at W = 0: gaps are relative to the objective, but to no less than this
 
 
+@parameters
 class MTRL(MultiTaskRegressor):
     """Multi-task relationship learning: the coefficients and the covariance of the tasks that explains them.
 
@@ -66,34 +69,21 @@ class MTRL(MultiTaskRegressor):
     TaskCovariance(2 tasks, rank 1, strongest correlation -1.00 between 'a' and 'b')
     """
 
-    default_grid: ClassVar[dict[str, tuple[float, ...]]] = {
-        "ridge": (1e-3, 1e-2, 1e-1, 1.0),
+    shares: ClassVar[str] = "task covariance"
+    simplicity: ClassVar[int] = 80
+    quick: ClassVar[dict[str, Any]] = {"tol": 1e-4}
+    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "ridge": (1e-3, 1e-2, 1e-1),
         "coupling": (1e-3, 1e-2, 1e-1, 1.0),
     }
 
-    def __init__(
-        self,
-        task: str | int | None = None,
-        *,
-        ridge: float = 0.01,
-        coupling: float = 0.01,
-        features: Any = None,
-        unseen: str = "error",
-        tol: float = 1e-6,
-        max_iter: int = 20_000,
-        callback: Callback | None = None,
-    ) -> None:
-        self.task = task
-        self.ridge = ridge
-        self.coupling = coupling
-        self.features = features
-        self.unseen = unseen
-        self.tol = tol
-        self.max_iter = max_iter
-        self.callback = callback
+    ridge: float = number(0.01, at_least=0)
+    coupling: float = number(0.01, above=0, hint="without coupling use Independent")
+    tol: float = 1e-6
+    max_iter: int = 20_000
+    callback: Callback | None = None
 
-    def _fit_gram(self, gram: GramStats) -> Fit:
-        self._check_parameters()
+    def learn(self, gram: GramStats) -> Model:
         problem = squared_trace_norm_problem(gram, self.ridge, self.coupling)
         found = minimise(problem, _start(problem, gram), tol=self.tol, max_iter=self.max_iter, callback=self.callback)
         if not found.converged:
@@ -104,26 +94,12 @@ class MTRL(MultiTaskRegressor):
                 stacklevel=4,
             )
         Om = task_covariance(found.value)
-        attributes = {
-            "objective_history_": found.history,
-            "n_iter_": found.n_iter,
-            "converged_": found.converged,
-            "optimality_": {
-                "duality_gap": found.residual,
-                "weights_residual": weights_residual(problem, found.value, Om, self.coupling),
-            },
+        certificates = {
+            "duality_gap": found.residual,
+            "weights_residual": weights_residual(problem, found.value, Om, self.coupling),
         }
-        return Fit(found.value, TaskCovariance(Om, gram.labels), None, attributes)
-
-    def _check_parameters(self) -> None:
-        if not (np.isfinite(self.ridge) and self.ridge >= 0):
-            raise ValueError(f"ridge={self.ridge} must be finite and at least 0")
-        if not (np.isfinite(self.coupling) and self.coupling > 0):
-            raise ValueError(
-                f"coupling={self.coupling} must be finite and greater than 0: without coupling use Independent"
-            )
-        if self.unseen not in ("error", "mean"):
-            raise ValueError(f'unseen={self.unseen!r}: choose "error" or "mean"')
+        course = Course(certificates, found.history, found.n_iter, found.converged)
+        return Model.of(gram, found.value, structure=TaskCovariance(Om, gram.labels), course=course)
 
 
 def squared_trace_norm_problem(gram: GramStats, ridge: float, coupling: float) -> Composite:

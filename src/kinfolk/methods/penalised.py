@@ -6,63 +6,70 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kinfolk.methods.method import Fit, MultiTaskRegressor, warn_of_lost_features
-from kinfolk.methods.smoother import HubInverse, Smoother
+from kinfolk.methods.couplings import Coupling
+from kinfolk.methods.method import MultiTaskRegressor, warn_of_lost_features
+from kinfolk.methods.model import Course, Model, Part
+from kinfolk.methods.parameters import choice, number, parameters
+from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.equations import normal_equations
-from kinfolk.solvers.ridge import Choice, Model, choose_penalty
+from kinfolk.solvers.ridge import Path, choose_penalty
 
 
-class _Penalised(MultiTaskRegressor):
-    """A method is `_prepare(gram) -> model`, where model(penalty) are its coefficients and intercepts.
+@parameters
+class Penalised(MultiTaskRegressor):
+    """A method is `prepare(gram) -> path`, where path(penalty) are its coefficients and intercepts.
 
-    `_residual(gram, W, penalty)` is the gradient of its objective relative to the gradient at zero.
+    `residual(gram, W, penalty)` is the gradient of its objective relative to the gradient at zero, and
+    `coupling(gram, penalty)` what ties the tasks.
     """
 
-    penalty: float | str
-    penalty_: float
-    scoring: str = "pooled"
-    default_grid: ClassVar[dict[str, tuple[float, ...]]] = {"penalty": (1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4)}
+    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {"penalty": (1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4)}
 
-    def _prepare(self, gram: GramStats) -> Model:
+    penalty: float | str = number(1.0, at_least=0, also=("cv",))
+    cv: Any = 5
+    scoring: str = choice("pooled", "tasks", "normalised")
+    random_state: Any = 0
+
+    def prepare(self, gram: GramStats) -> Path:
+        """What all penalties have in common, computed once."""
         raise NotImplementedError
 
-    def _residual(self, gram: GramStats, W: Array, penalty: float) -> float:
+    def residual(self, gram: GramStats, W: Array, penalty: float) -> float:
+        """How far the normal equations are from holding."""
         raise NotImplementedError
 
-    def _inverse(self, gram: GramStats, penalty: float) -> HubInverse:
+    def coupling(self, gram: GramStats, penalty: float) -> Coupling:
+        """What ties the tasks together."""
         raise NotImplementedError
 
-    def _smoother(self, gram: GramStats, penalty: float) -> Smoother:
-        equations = normal_equations(gram, "free")
-        return Smoother(equations, self._inverse(gram, penalty), np.ones(gram.n_features))
+    def intercept_treatment(self) -> str:
+        """As in `normal_equations`."""
+        return "free"
 
-    def _smoothers(self) -> list[Smoother]:
-        return [self._smoother(self._seen(), self.penalty_)]
+    def wants_folds(self) -> bool:
+        """With penalty="cv"."""
+        return isinstance(self.penalty, str)
 
-    def _wants_folds(self) -> bool:
-        return isinstance(self.penalty, str) and self.penalty == "cv"
+    def learn(self, gram: GramStats) -> Model:
+        """The model at the given penalty."""
+        return self._at(gram, float(self.penalty))
 
-    def _fit_gram(self, gram: GramStats) -> Fit:
-        if isinstance(self.penalty, str):
-            raise ValueError(f'penalty={self.penalty!r} must be a number or "cv"')
-        check_at_least_zero("penalty", self.penalty)
-        return self._at(gram, float(self.penalty), {})
+    def learn_folds(self, folds: Folds) -> Model:
+        """The model at the penalty of least held-out error."""
+        chosen = choose_penalty(self.prepare, folds, self.scoring)
+        rows = np.sum([part.n for part in folds.held_out], axis=0)
+        held_out = HeldOut(np.sqrt(chosen.squared / rows), training=1 - 1 / len(folds))
+        details = {"penalties_": chosen.penalties, "penalty_errors_": chosen.errors}
+        return self._at(folds.total, chosen.best, held_out=held_out, details=details)
 
-    def _fit_folds(self, folds: Folds) -> Fit:
-        choice: Choice = choose_penalty(self._prepare, folds, self.scoring)
-        path = {"penalties_": choice.penalties, "cv_errors_": choice.errors}
-        return self._at(folds.total, choice.best, path)
-
-    def _at(self, gram: GramStats, penalty: float, attributes: dict[str, Any]) -> Fit:
+    def _at(self, gram: GramStats, penalty: float, **known: Any) -> Model:
         warn_of_lost_features(gram)
-        W, c = self._prepare(gram)(penalty)
-        residual = {"residual": self._residual(gram, W, penalty)}
-        return Fit(W, intercept=c, attributes={"penalty_": penalty, "optimality_": residual, **attributes})
-
-
-def check_at_least_zero(name: str, value: Any) -> None:
-    """Penalties are finite and not negative."""
-    if isinstance(value, bool) or not np.isfinite(value) or value < 0:
-        raise ValueError(f"{name}={value} must be at least 0 and finite")
+        W, c = self.prepare(gram)(penalty)
+        equations = normal_equations(gram, self.intercept_treatment())
+        V = equations.unknowns(W, c)
+        part = Part.of(self.name, self.coupling(gram, penalty), equations, V, self.intercept_treatment())
+        details = {"penalty_": penalty, **known.pop("details", {})}
+        course = Course({"residual": self.residual(gram, W, penalty)})
+        return Model.of(gram, W, c, parts=(part,), course=course, details=details, **known)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
-from kinfolk.methods.penalised import _Penalised
-from kinfolk.methods.smoother import HubInverse, Smoother
+from kinfolk.methods.couplings import Coupling, Hub
+from kinfolk.methods.parameters import parameters
+from kinfolk.methods.penalised import Penalised
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.batched import relative
 from kinfolk.solvers.equations import normal_equations
-from kinfolk.solvers.ridge import Model, Spectrum, own_intercepts
+from kinfolk.solvers.ridge import Path, Spectrum, own_intercepts
 
 
-class Pooled(_Penalised):
+@parameters
+class Pooled(Penalised):
     """One set of slopes for all tasks.
 
     Minimises over w and the intercepts c_t (one per task, or one for all)
@@ -35,7 +37,8 @@ class Pooled(_Penalised):
     Attributes
     ----------
     coef_, intercept_ : arrays of shape (T, d), all rows equal, and (T,); tasks_ : their labels
-    penalty_ : the number used; penalties_, cv_errors_ : those tried and their errors, for "cv"
+    penalty_ : the number used; penalties_, penalty_errors_ : those tried and their errors, cv_errors_ : those of
+        every task (T,), for "cv"
     optimality_ : residual of the normal equations
 
     Examples
@@ -48,33 +51,16 @@ class Pooled(_Penalised):
     (array([2., 2.]), array([ 0., 10.]))
     """
 
-    def __init__(
-        self,
-        task: str | int | None = None,
-        *,
-        penalty: float | str = 1.0,
-        own_intercepts: bool = True,
-        cv: Any = 5,
-        scoring: str = "pooled",
-        features: Any = None,
-        unseen: str = "error",
-        random_state: Any = 0,
-    ) -> None:
-        self.task = task
-        self.penalty = penalty
-        self.own_intercepts = own_intercepts
-        self.cv = cv
-        self.scoring = scoring
-        self.features = features
-        self.unseen = unseen
-        self.random_state = random_state
+    shares: ClassVar[str] = "one model"
+    simplicity: ClassVar[int] = 10
 
-    @property
-    def needs_two_rows(self) -> bool:  # type: ignore[override]
+    own_intercepts: bool = True
+
+    def needs_two_rows(self) -> bool:
         """Only own intercepts take a row of every task."""
         return self.own_intercepts
 
-    def _prepare(self, gram: GramStats) -> Model:
+    def prepare(self, gram: GramStats) -> Path:
         G, b, level = self._sums(gram)
         spectrum = Spectrum.of(G[None], b[None])
 
@@ -94,12 +80,16 @@ class Pooled(_Penalised):
         level = about_mean.x0[0], float(about_mean.y0[0])
         return about_mean.G[:, :d, :d].sum(axis=0), about_mean.b[:, :d].sum(axis=0), level
 
-    def _smoother(self, gram: GramStats, penalty: float) -> Smoother:
-        equations = normal_equations(gram, "free" if self.own_intercepts else "coupled")
-        G, p = equations.G, equations.shape[1]
-        inverse = HubInverse.of(G, np.zeros((p, p)), np.diag(penalty * equations.penalised()))
-        return Smoother(equations, inverse, np.ones(gram.n_features))
+    def intercept_treatment(self) -> str:
+        """Without own intercepts a column of ones, whose coefficient is pooled as well."""
+        return "free" if self.own_intercepts else "coupled"
 
-    def _residual(self, gram: GramStats, W: Array, penalty: float) -> float:
+    def coupling(self, gram: GramStats, penalty: float) -> Coupling:
+        """A centre, and no room around it."""
+        d = gram.n_features
+        p = d + (not self.own_intercepts)
+        return Hub(np.zeros((p, p)), np.diag(np.where(np.arange(p) < d, penalty, 0.0)))
+
+    def residual(self, gram: GramStats, W: Array, penalty: float) -> float:
         G, b, _ = self._sums(gram)
         return relative(G @ W[0] + penalty * W[0] - b, b)

@@ -8,13 +8,17 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from kinfolk.methods.method import Fit, MultiTaskRegressor
-from kinfolk.methods.smoother import HubInverse, Smoother
-from kinfolk.rows.gram import Array, GramStats
+from kinfolk.methods.couplings import Hub
+from kinfolk.methods.gamtl.calibrate import mixed_model
+from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import Course, Model, Part, Population
+from kinfolk.methods.parameters import choice, number, parameters
+from kinfolk.rows.gram import GramStats
 from kinfolk.solvers.equations import normal_equations
-from kinfolk.solvers.random_effects import RANDOM_INTERCEPTS, RandomEffects, fit_random_effects
+from kinfolk.solvers.random_effects import RANDOM_INTERCEPTS, RandomEffects
 
 
+@parameters
 class RandomSlopes(MultiTaskRegressor):
     """Linear mixed model: every task's coefficients are drawn around common ones.
 
@@ -59,54 +63,45 @@ class RandomSlopes(MultiTaskRegressor):
     (array([2.]), array([1.]), array([1., 3.]))
     """
 
-    default_grid: ClassVar[dict[str, tuple[str, ...]]] = {"covariance": ("diagonal", "full")}
+    shares: ClassVar[str] = "mixed model"
+    simplicity: ClassVar[int] = 40
+    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # maximum likelihood sets what others tune
 
-    def __init__(
-        self,
-        task: str | int | None = None,
-        *,
-        covariance: str = "diagonal",
-        intercept: str = "random",
-        features: Any = None,
-        unseen: str = "error",
-        tol: float = 1e-5,
-        max_iter: int = 1000,
-    ) -> None:
-        self.task = task
-        self.covariance = covariance
-        self.intercept = intercept
-        self.features = features
-        self.unseen = unseen
-        self.tol = tol
-        self.max_iter = max_iter
+    covariance: str = choice("diagonal", "full")
+    intercept: str = choice("random", "free")
+    tol: float = number(1e-5, above=0)
+    max_iter: int = number(1000, at_least=0, whole=True)
 
-    @property
-    def needs_two_rows(self) -> bool:  # type: ignore[override]
+    def needs_two_rows(self) -> bool:
         """Only a free intercept takes a row of its own; but one row in all says nothing about the noise."""
         return self.intercept == "free"
 
-    def _fit_gram(self, gram: GramStats) -> Fit:
+    def learn(self, gram: GramStats) -> Model:
+        """The maximum of the likelihood, and the coefficients that it expects."""
         if gram.n.sum() <= 1 and gram.n_tasks == 1:
             raise ValueError("got n_samples=1, but a mixed model needs at least 2 rows")
-        model = fit_random_effects(
-            gram, covariance=self.covariance, intercept=self.intercept, tol=self.tol, max_iter=self.max_iter
+        found = mixed_model(gram, self.covariance, self.intercept, self.tol, max_iter=self.max_iter)
+        self._warn_of(found)
+        settled = found.converged and not found.bounded
+        treatment = RANDOM_INTERCEPTS[self.intercept]
+        equations = normal_equations(gram, treatment)
+        coupling = Hub(found.relative_covariance, np.zeros_like(found.relative_covariance))
+        V = equations.unknowns(found.coef, found.intercept)
+        return Model.of(
+            gram,
+            found.coef,
+            found.intercept,
+            population=Population(found.mean, found.intercept_mean),
+            parts=(Part.of(self.name, coupling, equations, V, treatment),),
+            course=Course({"gradient": found.residual}, -found.history, len(found.history), settled),
+            details={
+                "relevance_": found.relevance,
+                "covariance_": found.covariance,
+                "intercept_sd_": found.intercept_sd,
+                "sigma2_": found.sigma2,
+                "log_likelihood_": float(found.history[-1]),
+            },
         )
-        self._warn_of(model)
-        return Fit(
-            model.coef,
-            intercept=model.intercept,
-            population=(model.mean, model.intercept_mean),
-            attributes=_attributes(model),
-        )
-
-    def _smoother(self, gram: GramStats, relative_covariance: Array) -> Smoother:
-        equations = normal_equations(gram, RANDOM_INTERCEPTS[self.intercept])
-        nothing = np.zeros_like(relative_covariance)
-        inverse = HubInverse.of(equations.G, relative_covariance, nothing)
-        return Smoother(equations, inverse, np.ones(gram.n_features))
-
-    def _smoothers(self) -> list[Smoother]:
-        return [self._smoother(self._seen(), self.relative_covariance_)]
 
     def _warn_of(self, model: RandomEffects) -> None:
         if model.bounded:
@@ -126,18 +121,3 @@ class RandomSlopes(MultiTaskRegressor):
             ConvergenceWarning,
             stacklevel=5,
         )
-
-
-def _attributes(model: RandomEffects) -> dict[str, Any]:
-    return {
-        "relevance_": model.relevance,
-        "covariance_": model.covariance,
-        "relative_covariance_": model.relative_covariance,
-        "intercept_sd_": model.intercept_sd,
-        "sigma2_": model.sigma2,
-        "log_likelihood_": float(model.history[-1]),
-        "objective_history_": -model.history,
-        "n_iter_": len(model.history),
-        "converged_": model.converged and not model.bounded,
-        "optimality_": {"gradient": model.residual},
-    }

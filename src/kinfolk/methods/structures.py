@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
-from sklearn.exceptions import NotFittedError
 
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.graph.communities import louvain
@@ -88,19 +87,6 @@ class Structure(ABC):
     @abstractmethod
     def _of_numbers(cls, stored: dict[str, Any], labels: NDArray[Any]) -> Self:
         """The structure again, from what `_numbers` said."""
-
-
-def structure_of(given: Any, caller: str) -> Structure | None:
-    """The structure itself, or that of a fitted model, which may be None; an error for anything else."""
-    if isinstance(given, Structure):
-        return given
-    if not hasattr(given, "fit") and not hasattr(given, "structure_"):
-        known = "a TaskGraph, TaskCovariance, TaskPrecision or TaskTree"
-        raise TypeError(f"{caller} takes a fitted model, {known}, got {type(given).__name__}")
-    if not hasattr(given, "structure_"):
-        raise NotFittedError(f"{caller}: this {type(given).__name__} is not fitted: call fit(X, y) first")
-    structure: Structure | None = given.structure_
-    return structure
 
 
 class Edge(NamedTuple):

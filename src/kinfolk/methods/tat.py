@@ -9,7 +9,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.memory import check_memory
-from kinfolk.methods.method import Fit, MultiTaskRegressor
+from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import ByTask, Course, Model
+from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.trees import TaskTree
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import Array, GramStats
@@ -20,6 +22,7 @@ from kinfolk.solvers.tree_cuts import grow_tree
 PAIR_ARRAYS = 8  # arrays of shape (T (T - 1) / 2, d) alive at once
 
 
+@parameters
 class TAT(MultiTaskRegressor):
     """Task tree: coefficients as a sum of layers, whose differences between tasks shrink from the leaves to the root.
 
@@ -77,39 +80,21 @@ class TAT(MultiTaskRegressor):
     [[0, 1], [2, 3]]
     """
 
-    default_grid: ClassVar[dict[str, tuple[float, ...]]] = {
-        "strength": (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-    }
+    shares: ClassVar[str] = "tree of tasks"
+    simplicity: ClassVar[int] = 110
+    quick: ClassVar[dict[str, Any]] = {"tol": 1e-4, "max_iter": 1000}
+    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {"strength": (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)}
 
-    def __init__(
-        self,
-        task: str | int | None = None,
-        *,
-        strength: float = 0.03,
-        lam_1: float | None = None,
-        phi: float = 2.0,
-        n_layers: int = 3,
-        features: Any = None,
-        unseen: str = "error",
-        tol: float = 1e-6,
-        max_iter: int = 10_000,
-        random_state: Any = None,
-        callback: Callback | None = None,
-    ) -> None:
-        self.task = task
-        self.strength = strength
-        self.lam_1 = lam_1
-        self.phi = phi
-        self.n_layers = n_layers
-        self.features = features
-        self.unseen = unseen
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.callback = callback
+    strength: float = number(0.03, at_least=0)
+    lam_1: float | None = number(None, at_least=0, also=(None,))
+    phi: float = number(2.0, above=0)
+    n_layers: int = number(3, at_least=1, whole=True)
+    tol: float = number(1e-6, above=0)
+    max_iter: int = number(10_000, at_least=1, whole=True)
+    random_state: Any = None
+    callback: Callback | None = None
 
-    def _fit_gram(self, gram: GramStats) -> Fit:
-        self._check_parameters()
+    def learn(self, gram: GramStats) -> Model:
         T, d = gram.b.shape
         check_memory(
             PAIR_ARRAYS * 8.0 * d * T * (T - 1) / 2,
@@ -125,16 +110,13 @@ class TAT(MultiTaskRegressor):
         layers = np.zeros((len(lam), *W.shape))
         layers[:r] = W / r
         tree = TaskTree(grow_tree(W, self.n_layers), gram.labels)
-        attributes = {
-            "layers_": layers,
-            "lambdas_": lam,
-            "penalty_": c,
-            "objective_history_": fusion.history,
-            "n_iter_": fusion.n_iter,
-            "converged_": fusion.converged,
-            "optimality_": fusion.details,
-        }
-        return Fit(W, tree, attributes=attributes)
+        return Model.of(
+            gram,
+            W,
+            structure=tree,
+            course=Course(fusion.details, fusion.history, fusion.n_iter, fusion.converged),
+            details={"layers_": ByTask(layers, axis=1), "lambdas_": lam, "penalty_": c},
+        )
 
     def _penalties(self, loss: Quadratics) -> Array:
         """lam_1 ... lam_H: given, or scaled so that c is `strength` times the fusing penalty."""
@@ -142,25 +124,6 @@ class TAT(MultiTaskRegressor):
             return layer_penalties(self.lam_1, self.phi, self.n_layers)
         unit = layer_penalties(1.0, self.phi, self.n_layers)
         return unit * (self.strength * loss.fusing_penalty() / collapse(unit)[0])
-
-    def _check_parameters(self) -> None:
-        for name, value, low, strict in (
-            ("strength", self.strength, 0.0, False),
-            ("lam_1", self.lam_1, 0.0, False),
-            ("phi", self.phi, 0.0, True),
-            ("n_layers", self.n_layers, 1.0, False),
-            ("tol", self.tol, 0.0, True),
-            ("max_iter", self.max_iter, 1.0, False),
-        ):
-            if value is not None and (not np.isfinite(value) or value < low or (strict and value == low)):
-                raise ValueError(
-                    f"{name}={value} must be {'greater than' if strict else 'at least'} {low:g} and finite"
-                )
-        for name in ("n_layers", "max_iter"):
-            if getattr(self, name) != int(getattr(self, name)):
-                raise ValueError(f"{name}={getattr(self, name)} must be a whole number")
-        if self.unseen not in ("error", "mean"):
-            raise ValueError(f'unseen={self.unseen!r}: choose "error" or "mean"')
 
 
 def warn_if_unfinished(fusion: Solution, tol: float) -> None:

@@ -13,29 +13,55 @@ tasks, the more so the fewer rows it has.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
-from scipy.optimize import brentq, minimize_scalar
-from scipy.sparse.csgraph import breadth_first_order
+from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 
-from kinfolk.methods.smoother import CoupledInverse, Smoother
-from kinfolk.methods.stacking import model_errors
-from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.solvers.weights.direct import dense_matrix
+from kinfolk.methods.linear_map import LinearMap
+from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
 
 LIKELIHOOD_UNKNOWNS = 2000  # dT up to which kappa is fitted; beyond, on as many tasks as fit in it
+LEAST_KAPPA = 1e-3
 
 
-class HeldOut(NamedTuple):
-    """Cross-validated mean squared errors of the tasks (T,), and the share of the rows that the models had seen."""
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Cross-validated root mean squared errors of the tasks (T,), NaN where there are none.
+
+    Attributes
+    ----------
+    errors : of the model
+    without_graph : of the best mixture of methods without a graph, for a model that had both to choose from
+    training : share of the rows that the models of the folds had seen
+    """
 
     errors: Array
-    training: float
+    without_graph: Array | None = None
+    training: float = 0.8
+
+    def placed(self, position: NDArray[np.intp], T: int) -> HeldOut:
+        """The same among T tasks, where these stand at `position`."""
+        grown = np.full((2, T), np.nan)
+        grown[0, position] = self.errors
+        if self.without_graph is None:
+            return HeldOut(grown[0], None, self.training)
+        grown[1, position] = self.without_graph
+        return HeldOut(grown[0], grown[1], self.training)
+
+    def of(self, tasks: NDArray[Any]) -> HeldOut:
+        """Those of some tasks, by position or mask."""
+        without = None if self.without_graph is None else self.without_graph[tasks]
+        return HeldOut(self.errors[tasks], without, self.training)
+
+    def attributes(self) -> dict[str, Array]:
+        """The fitted attributes that tell this."""
+        found = {"cv_errors_": self.errors}
+        return found if self.without_graph is None else found | {"limit_errors_": self.without_graph}
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,138 +70,91 @@ class Uncertainty:
 
     Attributes
     ----------
-    noise : array of shape (T,), variance of an observation about its true mean
-    kappa : how much wider than the penalties say the coefficients spread around what they are drawn to
+    maps : the linear maps that predict, with their shares
+    noise : (T,), variance of an observation about its true mean
+    kappa : how much wider than the penalties say the coefficients scatter around what they are drawn to
+    level : (T,), 1 for the new observation, and 1 / n_t for an intercept that is a mean of n_t of them
     """
 
-    smoothers: list[Smoother]
-    gram: GramStats
+    maps: Sequence[LinearMap]
     noise: Array
     kappa: float
+    level: Array
 
     def std(self, X: Array, codes: NDArray[np.intp]) -> Array:
         """Standard deviation of a new observation at every row of X, whose task is `codes`."""
         tasks, position = np.unique(codes, return_inverse=True)
         variance = np.zeros(len(X))
-        for smoother in self.smoothers:
-            S = spread(smoother, tasks, self.kappa)
-            rows = smoother.design(X, codes)
-            variance += smoother.share * np.einsum("np,npq,nq->n", rows, S[position], rows)
-        return np.sqrt(self.noise[codes] * (self.level()[codes] + np.maximum(variance, 0.0)))
-
-    def level(self) -> Array:
-        """1 for the new observation, and 1 / n_t for an intercept that is a mean of n_t of them."""
-        free = sum(s.share for s in self.smoothers if not s.equations.has_ones)
-        return 1 + free / np.maximum(self.gram.n, TINY)
+        for part in self.maps:
+            S = error_covariance(part, tasks, self.kappa)
+            rows = part.design(X, codes)
+            variance += part.share * np.einsum("np,npq,nq->n", rows, S[position], rows)
+        return np.sqrt(self.noise[codes] * (self.level[codes] + np.maximum(variance, 0.0)))
 
 
-def spread(smoother: Smoother, tasks: NDArray[np.intp], kappa: float) -> Array:
+def error_covariance(part: LinearMap, tasks: NDArray[np.intp], kappa: float) -> Array:
     """Covariance of the errors of the unknowns over sigma2, for some tasks: (k, p, p)."""
-    whole, noise = smoother.inverse.diagonal(tasks)
+    whole, noise = part.diagonal(tasks)
     return noise + kappa * (whole - noise)
 
 
 def uncertainty(
-    smoothers: list[Smoother], gram: GramStats, W: Array, c: Array, held_out: HeldOut | None = None
+    maps: Sequence[LinearMap], gram: GramStats, W: Array, c: Array, held_out: HeldOut | None = None
 ) -> Uncertainty:
     """Noise and kappa of a model with coefficients W (T, d) and intercepts c (T,)."""
+    free = sum(part.share for part in maps if not part.equations.has_ones)
+    level: Array = 1 + free / np.maximum(gram.n, TINY)
     if held_out is not None:
-        return Uncertainty(smoothers, gram, *from_held_out(smoothers, gram, held_out))
-    (smoother,) = smoothers
-    tasks = sample(smoother, LIKELIHOOD_UNKNOWNS // smoother.equations.shape[1])
-    sigma2, kappa = likelihood(smoother, gram.n, tasks)
+        return Uncertainty(maps, *_from_held_out(maps, gram, level, held_out), level)
+    (part,) = maps
+    sigma2, kappa, tasks = likelihood(part, gram.n)
     if len(tasks) < len(gram.n):
-        return Uncertainty(smoothers, gram, np.full(len(gram.n), sigma2), kappa)
-    freedom = residual_freedom(smoother, gram, kappa)
-    ratio = np.maximum(model_errors(gram, W[None], c[None])[0], 0.0) / np.maximum(sigma2 * freedom, TINY)
-    return Uncertainty(smoothers, gram, sigma2 * moderated(ratio, freedom), kappa)
+        return Uncertainty(maps, np.full(len(gram.n), sigma2), kappa, level)
+    freedom = residual_freedom(part, gram, kappa)
+    ratio = squared_errors(gram, W, c) / np.maximum(sigma2 * freedom, TINY)
+    return Uncertainty(maps, sigma2 * moderated(ratio, freedom), kappa, level)
 
 
-def likelihood(smoother: Smoother, n: Array, tasks: NDArray[np.intp]) -> tuple[float, float]:
-    """sigma2 and kappa of greatest likelihood, over the rows of some tasks and the edges between them.
-
-    With U'(G + P)U = I and U'GU = diag(g) for the prior precision P / (kappa sigma2), entries of U'b are independent,
-    with variances sigma2 (g + kappa g^2 / (1 - g)); those with g = 1 have no prior and say nothing about kappa. A hub
-    knows its covariance already: kappa = 1.
-    """
-    equations = smoother.equations
-    own = float((n[tasks] - (not equations.has_ones)).sum())  # rows left beside free intercepts
-    if not isinstance(smoother.inverse, CoupledInverse):
-        whole, _ = smoother.inverse.diagonal(tasks)
-        V = smoother.unknowns()
-        fit = float(equations.yy.sum() - 2 * (V * equations.b).sum() + np.einsum("tp,tpq,tq->", V, equations.G, V))
-        return fit / max(own - float(np.einsum("tpq,tqp->", whole, equations.G)), 0.1 * own, TINY), 1.0
-    system = smoother.inverse.system.restricted(tasks)
-    G = np.zeros((len(tasks), system.b.shape[1]) * 2)
-    G[np.arange(len(tasks)), :, np.arange(len(tasks))] = equations.G[tasks]
-    g, U = linalg.eigh(G.reshape(system.b.size, -1), dense_matrix(system))
-    return _best_spread(np.clip(g, 0.0, 1.0), U.T @ system.b.ravel(), float(equations.yy[tasks].sum()), own)
+def likelihood(part: LinearMap, n: Array) -> tuple[float, float, NDArray[np.intp]]:
+    """sigma2 and kappa of greatest likelihood, and the tasks that they come from."""
+    tasks = part.inverse.sample(LIKELIHOOD_UNKNOWNS // part.equations.shape[1])
+    rows = float((n[tasks] - (not part.equations.has_ones)).sum())  # left beside free intercepts
+    sigma2, kappa = part.inverse.likelihood(part.equations, rows, tasks)
+    return sigma2, kappa, tasks
 
 
-def _best_spread(g: Array, b: Array, yy: float, rows: float) -> tuple[float, float]:
-    seen = g > 1e-10
-    rest = max(yy - float((b[seen] ** 2 / g[seen]).sum()), 0.0)
-    drawn = seen & (g < 1 - 1e-9)
-    g, b = g[drawn], b[drawn]
-    count = max(rows - float(seen.sum()), 0.0) + len(g)
-    if count < 1:
-        return TINY, 1.0
-
-    def deviance(log_kappa: float) -> float:
-        v = g + np.exp(log_kappa) * g**2 / (1 - g)
-        return count * np.log(max(float((b**2 / v).sum()) + rest, TINY)) + float(np.log(v).sum())
-
-    log_kappa = minimize_scalar(deviance, bounds=(-7.0, 10.0), method="bounded").x if len(g) else 0.0
-    v = g + np.exp(log_kappa) * g**2 / (1 - g)
-    return (float((b**2 / v).sum()) + rest) / count, float(np.exp(log_kappa))
-
-
-def sample(smoother: Smoother, most: int) -> NDArray[np.intp]:
-    """All tasks, or up to `most` of them that are near each other in the graph, breadth first from a few seeds."""
-    T = len(smoother.equations.b)
-    if most >= T or not isinstance(smoother.inverse, CoupledInverse):
-        return np.arange(T)
-    L, found = smoother.inverse.system.L, np.zeros(0, np.intp)
-    for seed in np.random.default_rng(0).permutation(T):
-        if seed not in found:
-            near = breadth_first_order(L, seed, directed=False, return_predecessors=False)
-            found = np.union1d(found, near[: max(most // 4, 1)])
-        if len(found) >= most:
-            break
-    return np.sort(found[:most])
-
-
-def residual_freedom(smoother: Smoother, gram: GramStats, kappa: float) -> Array:
+def residual_freedom(part: LinearMap, gram: GramStats, kappa: float) -> Array:
     """Expected sum of squared residuals of every task over sigma2, if the prior is kappa times as wide."""
-    whole, noise = smoother.inverse.diagonal(np.arange(gram.n_tasks))
-    G = smoother.equations.G
-    once, twice = np.einsum("tpq,tqp->t", whole, G), np.einsum("tpq,tqp->t", noise, G)
-    own: Array = gram.n - (not smoother.equations.has_ones)
+    whole, noise = part.diagonal(np.arange(gram.n_tasks))
+    once = np.einsum("tpq,tqp->t", whole, part.equations.G)
+    twice = np.einsum("tpq,tqp->t", noise, part.equations.G)
+    own: Array = gram.n - (not part.equations.has_ones)
     return np.maximum(own - 2 * once + twice + kappa * (once - twice), 0.0)
 
 
-def from_held_out(smoothers: list[Smoother], gram: GramStats, held_out: HeldOut) -> tuple[Array, float]:
-    """Noise of every task and kappa from held-out errors: error_t = sigma2 (level_t + kappa spread_t).
+def _from_held_out(maps: Sequence[LinearMap], gram: GramStats, level: Array, held_out: HeldOut) -> tuple[Array, float]:
+    """Noise of every task and kappa from held-out errors: error_t^2 = sigma2 (level_t + kappa away_t).
 
-    sigma2 comes from the residuals of the member with the largest share: regressed on the spread, held-out errors of
-    a few small tasks would tell it badly.
+    sigma2 comes from the residuals of the member with the largest share: regressed on `away`, what pulling makes of
+    the errors, those of a few small tasks would tell it badly.
     """
-    every = np.arange(gram.n_tasks)
-    largest = max(smoothers, key=lambda s: s.share)
-    sigma2, _ = likelihood(largest, gram.n, sample(largest, LIKELIHOOD_UNKNOWNS // largest.equations.shape[1]))
-    rows, pull = np.maximum(gram.n, TINY), np.zeros(gram.n_tasks)
-    for smoother in smoothers:
-        S = spread(smoother, every, 1.0)
-        pull += smoother.share * np.einsum("tpq,tqp->t", S, new_rows(smoother.equations.G, rows))
-    pull /= held_out.training  # with fewer rows the spread is wider, about in proportion
-    level = Uncertainty(smoothers, gram, rows, 1.0).level()
+    sigma2, _, _ = likelihood(max(maps, key=lambda part: part.share), gram.n)
+    rows = np.maximum(gram.n, TINY)
+    away = np.zeros(gram.n_tasks)
+    for part in maps:
+        S = error_covariance(part, np.arange(gram.n_tasks), 1.0)
+        away += part.share * np.einsum("tpq,tqp->t", S, new_rows(part.equations.G, rows))
+    away = np.maximum(away, 0.0) / held_out.training  # with fewer rows the errors are larger, about in proportion
     known = np.isfinite(held_out.errors)  # not so for tasks adopted since
-    errors, rows, kappa = np.where(known, held_out.errors, 0.0), np.where(known, rows, 0.0), 1.0
+    errors = np.where(known, held_out.errors, 0.0) ** 2
+    rows = np.where(known, rows, 0.0)
+    kappa = 1.0
+    # Reweighted least squares for kappa: a task counts by its rows over the squared variance of its errors.
     for _ in range(10):
-        weight = rows / (level + kappa * pull) ** 2 * pull
+        weight = rows / (level + kappa * away) ** 2 * away
         excess = float(weight @ (errors / max(sigma2, TINY) - level))
-        kappa = max(excess / max(float(weight @ pull), TINY), 1e-3)
-    expected = np.maximum(sigma2 * (level + kappa * pull), TINY)
+        kappa = max(excess / max(float(weight @ away), TINY), LEAST_KAPPA)
+    expected = np.maximum(sigma2 * (level + kappa * away), TINY)
     return sigma2 * moderated(errors / expected, rows), kappa
 
 
@@ -210,4 +189,5 @@ def moderated(ratio: Array, freedom: Array) -> Array:
     if excess <= 0:
         return np.ones_like(ratio)
     f0 = 2 * brentq(lambda x: float(polygamma(1, x)) - excess, 1e-4, 1e8) if excess < 1e7 else 0.0
-    return (f0 + np.where(freedom > 0, freedom * ratio, 0.0)) / (f0 + freedom)
+    own = np.where(freedom > 0, freedom * ratio, 0.0)
+    return np.divide(f0 + own, f0 + freedom, out=np.ones_like(ratio), where=f0 + freedom > 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kinfolk.methods.structures import structure_of
+from kinfolk.methods.model import structure_of
 from kinfolk.plots.graphs import plot_graph
 from kinfolk.plots.matrices import plot_matrix
 from kinfolk.plots.tree import plot_tree

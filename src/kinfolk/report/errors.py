@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from kinfolk.estimators.gamtl import GAMTL
-from kinfolk.estimators.gamtlcv import GAMTLCV, feature_scale
+from kinfolk.estimators.gamtlcv import feature_scale
+from kinfolk.judge.errors import Errors, rmse
+from kinfolk.judge.trials import splits_of, try_all, try_one
 from kinfolk.methods.independent import Independent
-from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import Model
 from kinfolk.methods.pooled import Pooled
-from kinfolk.progress import Callback, report
-from kinfolk.rows.folds import Folds, folds_of_rows, squared_errors
-from kinfolk.rows.gram import Array, GramStats
+from kinfolk.progress import Callback
+from kinfolk.rows.folds import Folds, folds_of_rows
+from kinfolk.rows.gram import Array, GramStats, squared_errors
 from kinfolk.rows.tasks import Rows
+from kinfolk.solvers.ridge import choose_penalty
 
-FOLDS, FOLDS_MANY = 5, 3
-MANY, ROUNDS = 500, 3  # for more tasks: FOLDS_MANY, and few rounds of the alternation in each, which give nearly all
+FOLDS = 5
+FOLDS_MANY = 3  # for more than MANY tasks
+MANY = 500
+ROUNDS = 3  # of an alternation, for more than MANY tasks: the first give nearly all
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,13 +48,7 @@ def same_rows(one: GramStats | None, two: GramStats) -> bool:
 
 
 def task_errors(
-    model: MultiTaskRegressor,
-    rows: Rows,
-    X: Array,
-    gram: GramStats,
-    *,
-    groups: Any = None,
-    callback: Callback | None = None,
+    model: Model, rows: Rows, X: Array, gram: GramStats, *, groups: Any = None, callback: Callback | None = None
 ) -> TaskErrors:
     """Held-out errors by the protocol that suits the rows.
 
@@ -63,82 +60,60 @@ def task_errors(
     rows, X, gram : checked rows, their features, and their statistics
     groups : one label per row, kept on one side
     """
-    training = getattr(model, "gram_", None)
-    if training is not None and not same_rows(training, gram):
-        return _on_new_rows(model, training, gram.reindex(model.tasks_))
-    cv, seed = FOLDS if gram.n_tasks <= MANY else FOLDS_MANY, 0
-    if isinstance(model, GAMTLCV):
-        cv, seed = model.n_splits_ if isinstance(model.cv, int) else model.cv, model.random_state
-    if groups is not None and isinstance(cv, int):
-        cv = min(cv, len(np.unique(np.asarray(groups))))
-    folds = folds_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=seed)
+    if model.gram is not None and not same_rows(model.gram, gram):
+        return _on_new_rows(model, model.gram, gram.reindex(model.labels))
+    folds = _folds(model, rows, X, gram, groups)
     whole = "whole groups of rows" if groups is not None else "the rows of each task spread over the folds"
     common = f"{len(folds)}-fold cross-validation on the rows given, {whole}"
-    own, pooled = _baselines(folds)
-    if isinstance(model, GAMTLCV):
-        others = {"without graph": _of_all_tasks(model.limit_errors_, gram)}
+    own, pooled = _ridges(folds)
+    if model.held_out is not None and model.held_out.without_graph is not None:
+        others = {"without graph": model.held_out.without_graph}
         said = (
             f"{common}. The model chose its parameters on these same folds, so its errors are a little too good; so do "
             "the two ridges theirs. All on the same features."
         )
-        return TaskErrors(_of_all_tasks(model.cv_errors_, gram), own, pooled, said, others)
-    rounds = f" (at most {ROUNDS} rounds)" if isinstance(model, GAMTL) and gram.n_tasks > MANY else ""
+        return TaskErrors(model.held_out.errors, own, pooled, said, others)
+    method = clone(model.method)
+    rounds = ""
+    if gram.n_tasks > MANY and "max_iter" in method.quick:
+        method.set_params(max_iter=min(method.max_iter or ROUNDS, ROUNDS))
+        rounds = f" (at most {ROUNDS} rounds)"
     said = (
         f"{common}. The model was refitted in every fold{rounds} with its own parameters; the two ridges chose "
         "their penalty on these folds. All on the same features, as fitted on all rows."
     )
-    return TaskErrors(_refitted(model, folds, callback), own, pooled, said)
+    splits = splits_of(folds, nested=method.wants_folds())
+    trial = try_one(method, splits, callback, "report: errors by fold")
+    return TaskErrors(trial.errors.by_task(), own, pooled, said)
 
 
-def _on_new_rows(model: MultiTaskRegressor, training: GramStats, test: GramStats) -> TaskErrors:
-    own, pooled = _baselines(Folds(training + test, (test,)))
+def _folds(model: Model, rows: Rows, X: Array, gram: GramStats, groups: Any) -> Folds:
+    """The folds of the model's own search, as far as they can be drawn again; else a few."""
+    cv: Any = FOLDS if gram.n_tasks <= MANY else FOLDS_MANY
+    seed: Any = 0
+    if "n_splits_" in model.details:
+        cv = model.details["n_splits_"] if isinstance(model.method.cv, int) else model.method.cv
+        seed = model.method.random_state
+    if groups is not None and isinstance(cv, int):
+        cv = min(cv, len(np.unique(np.asarray(groups))))
+    return folds_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=seed)
+
+
+def _on_new_rows(model: Model, training: GramStats, test: GramStats) -> TaskErrors:
+    own, pooled = _ridges(Folds(training + test, (test,)))
     said = (
         "These rows are not those of the fit, so they are a test set: the model as it was fitted, beside ridges on the "
         "statistics of its training rows, with penalties chosen on the test rows themselves (in their favour). If some "
         "of the rows were in the fit, the model's errors are too good."
     )
-    return TaskErrors(_rmse(squared_errors(test, model.coef_, model.intercept_), test.n), own, pooled, said)
+    return TaskErrors(rmse(squared_errors(test, model.coef, model.intercept), test.n), own, pooled, said)
 
 
-def _baselines(folds: Folds) -> tuple[Array, Array]:
+def _ridges(folds: Folds) -> tuple[Array, Array]:
     """Errors of one ridge per task and of common slopes with own levels, on features of one scale."""
-    scale = feature_scale(folds.total)
-    folds = Folds(folds.total.rescaled(scale), tuple(part.rescaled(scale) for part in folds.held_out))
-    found = []
-    for method in (Independent, Pooled):
-        penalty = method(penalty="cv", scoring="tasks").fit_folds(folds).penalty_
-        found.append(_refitted(method(penalty=penalty), folds, None))
-    return found[0], found[1]
-
-
-def _refitted(model: MultiTaskRegressor, folds: Folds, callback: Callback | None) -> Array:
-    """Errors of a method fitted anew on the complement of every fold; one that cross-validates gets the other folds."""
-    squared = np.zeros(folds.total.n_tasks)
-    for f, part in enumerate(folds.held_out):
-        twin = clone(model)
-        if "callback" in twin.get_params(deep=False):
-            twin.set_params(callback=None)
-        if isinstance(twin, GAMTL) and len(squared) > MANY:
-            twin.set_params(max_iter=min(twin.max_iter or ROUNDS, ROUNDS))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what there is to say about the fit was said at the fit
-            if twin._wants_folds():
-                others = [p for g, p in enumerate(folds.held_out) if g != f]
-                twin.fit_folds(replace(Folds.of_parts(others), total=folds.training(f)))
-            else:
-                twin.fit_gram(folds.training(f))
-        squared += squared_errors(part, twin.coef_, twin.intercept_)
-        report(callback, "report: errors by fold", f + 1, len(folds))
-    return _rmse(squared, np.sum([part.n for part in folds.held_out], axis=0))
-
-
-def _rmse(squared: Array, n: Array) -> Array:
-    mean = np.divide(np.maximum(squared, 0.0), n, out=np.full(len(n), np.nan), where=n > 0)
-    return np.sqrt(mean)
-
-
-def _of_all_tasks(values: Array, gram: GramStats) -> Array:
-    """Values of the tasks with rows, NaN for the others."""
-    full = np.full(gram.n_tasks, np.nan)
-    full[gram.n > 0] = values
-    return full
+    folds = folds.rescaled(feature_scale(folds.total))
+    methods: list[Any] = [Independent(), Pooled()]
+    for method in methods:
+        method.set_params(penalty=choose_penalty(method.prepare, folds.with_rows(), "tasks").best)
+    found: list[Errors] = [trial.errors for trial in try_all(methods, folds)]
+    return found[0].by_task(), found[1].by_task()

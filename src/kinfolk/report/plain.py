@@ -80,12 +80,12 @@ def counted(n: int, word: str) -> str:
     return f"{n:,} {word}{'s' * (n != 1)}"
 
 
-def number(value: float) -> str:
+def written(value: float) -> str:
     """A number as people write it.
 
     Examples
     --------
-    >>> [number(v) for v in (0.123456, 12.0, 5875.0, 123456.7, 1e-9)]
+    >>> [written(v) for v in (0.123456, 12.0, 5875.0, 123456.7, 1e-9)]
     ['0.1235', '12', '5,875', '123,457', '1e-09']
     """
     return f"{value:,.0f}" if abs(value) >= 1e4 or (abs(value) >= 1000 and value == round(value)) else f"{value:.4g}"

@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from kinfolk._version import __version__
 from kinfolk.estimators.gamtlcv import feature_scale
 from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import as_model
 from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.progress import Callback, report
 from kinfolk.report.errors import TaskErrors, task_errors
 from kinfolk.report.extras import role_names, top_shares
-from kinfolk.report.plain import counted, number, plain_names, short
+from kinfolk.report.plain import counted, plain_names, short, written
 from kinfolk.report.views import task_groups, view_of
 from kinfolk.report.words import certificate, headline, settings
 from kinfolk.rows.gram import Array, GramStats
@@ -77,7 +78,7 @@ def summarize(
     seen = _read(model, X, y, sample_weight) if X is not None and y is not None else None
     errors = None
     if seen is not None:
-        errors = task_errors(model, seen.rows, seen.X, seen.gram, groups=groups, callback=callback)
+        errors = task_errors(as_model(model), seen.rows, seen.X, seen.gram, groups=groups, callback=callback)
     shown = _shown(model)
     view = view_of(model, group, shown, confidence=_confidence(confidence, shown, len(names)), callback=callback)
     features, kept = _features(model, len(shown))
@@ -108,14 +109,16 @@ def summarize(
 
 def _read(model: MultiTaskRegressor, X: Any, y: Any, sample_weight: Any) -> _Seen:
     """Rows held against what fit saw."""
-    read_for_predict(X, model._schema, type(model).__name__)
-    rows = read_rows(X, y, task=model.task, sample_weight=sample_weight)
+    columns = as_model(model).columns
+    assert columns is not None
+    read_for_predict(X, columns.schema, type(model).__name__)
+    rows = read_rows(X, y, task=columns.task, sample_weight=sample_weight)
     if not np.isin(rows.schema.labels, model.tasks_).any():
         raise ValueError(
             f"none of the {counted(len(rows.schema.labels), 'task')} in X was seen in fit: pass the table that the "
             "model was fitted on, or another one with the same tasks"
         )
-    features = model._transform(rows.table)
+    features = columns.features(rows.table)
     names = getattr(getattr(model, "gram_", None), "feature_names", None)
     return _Seen(rows, features, rows.gram(features, names))
 
@@ -228,15 +231,18 @@ def _data(model: MultiTaskRegressor, seen: _Seen | None, kept: NDArray[np.intp])
     within = float(np.sqrt(gram.yy.sum() / n.sum()))
     between = float(np.sqrt(np.average((gram.y_mean[gram.n > 0] - mean) ** 2, weights=n)))
     lines = [
-        ["Rows", number(float(n.sum()))],
+        ["Rows", written(float(n.sum()))],
         ["Tasks with rows", f"{len(n):,} of {len(model.tasks_):,} in the model"],
-        ["Rows per task", f"{number(n.min())} to {number(n.max())}, median {number(float(np.median(n)))}"],
+        ["Rows per task", f"{written(n.min())} to {written(n.max())}, median {written(float(np.median(n)))}"],
         [
             "Features",
             f"{gram.n_features:,}"
             + (f" (the {len(kept):,} that vary most between tasks are shown)" if len(kept) < gram.n_features else ""),
         ],
-        ["Target", f"mean {number(mean)}; standard deviation {number(within)} within tasks, {number(between)} between"],
+        [
+            "Target",
+            f"mean {written(mean)}; standard deviation {written(within)} within tasks, {written(between)} between",
+        ],
     ]
     strange = 0 if seen is None else int((~np.isin(gram.labels, model.tasks_)).sum())
     return lines + (

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.estimators.gamtl import GAMTL
-from kinfolk.estimators.gamtlcv import GAMTLCV
 from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import as_model
 from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.methods.trees import TaskTree
 from kinfolk.progress import Callback, report
@@ -68,7 +67,7 @@ def _graph_view(
 ) -> dict[str, Any]:
     report(callback, "report: layout", 0, 1)
     xy = positions(graph, groups)
-    learned = isinstance(model, GAMTL | GAMTLCV) and len(groups) == len(model.tasks_) <= DENSE_TASKS
+    learned = as_model(model).graph_part is not None and len(groups) == len(model.tasks_) <= DENSE_TASKS
     path = _learned_path(model, graph, callback) if learned else _thinned_path(graph)
     levels = [_level(A) for A in path]
     fitted = int(np.argmin([abs(A.nnz - graph.adjacency.nnz) for A in path]))
@@ -114,13 +113,12 @@ def _without_twins(path: list[sparse.csr_array]) -> list[sparse.csr_array]:
     return sorted([*kept, fitted], key=lambda A: A.nnz)
 
 
-def comparable_coefficients(model: MultiTaskRegressor) -> Array:
-    """Coefficients in the units in which the graph step compared them: a learned metric, or those of its features."""
-    metric = getattr(model, "best_params_", {}).get("metric", getattr(model, "metric", "identity"))
-    if metric != "identity" and hasattr(model, "relevance_"):
-        relevance = np.asarray(model.relevance_)
-        return model.coef_ / np.where(relevance > TINY, relevance, np.inf)
-    return model.coef_ * getattr(model, "feature_scale_", 1.0)  # features were divided by it before the graph step
+def comparable_coefficients(fitted: Any) -> Array:
+    """Coefficients in the units in which the graph compares them: scaled features, or a learned metric."""
+    model = as_model(fitted)
+    part = model.graph_part
+    W = model.coef if part is None or part.units is None else model.coef * part.units
+    return W if part is None or part.basis is None else np.linalg.solve(part.basis, W.T).T
 
 
 def _level(A: sparse.csr_array, confidence: sparse.csr_array | None = None) -> dict[str, Any]:

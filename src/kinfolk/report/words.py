@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.report.errors import TaskErrors
-from kinfolk.report.plain import counted, in_text, listed, number
+from kinfolk.report.plain import counted, in_text, listed, written
 
 CERTIFICATES = {
     "weights_residual": "Gradient in the coefficients, relative (0 at the optimum for the final graph)",
@@ -62,8 +62,8 @@ def _sharing(model: MultiTaskRegressor, errors: TaskErrors | None) -> list[str]:
         ours, own, pooled = (float(np.nanmean(e[both])) for e in (errors.model, errors.own, errors.pooled))
         said.append(
             f"On held-out rows it has a lower error than a ridge of its own for {better:,} of "
-            f"{counted(int(both.sum()), 'task')}; mean error (RMSE) {number(ours)}, own ridge {number(own)}, common "
-            f"slopes {number(pooled)}."
+            f"{counted(int(both.sum()), 'task')}; mean error (RMSE) {written(ours)}, own ridge {written(own)}, common "
+            f"slopes {written(pooled)}."
         )
     return said
 
@@ -118,6 +118,6 @@ def settings(model: MultiTaskRegressor) -> list[list[str]]:
 
 def _value(value: Any, longest: int = 120) -> str:
     if isinstance(value, float | np.floating):
-        return number(float(value))
+        return written(float(value))
     text = " ".join((value if isinstance(value, str) else repr(value)).split())
     return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from kinfolk.rows.gram import Array, GramStats, task_loss
+from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows
 
 SCORINGS = ("pooled", "tasks", "normalised")
@@ -30,6 +30,7 @@ class Folds:
 
     total: GramStats
     held_out: tuple[GramStats, ...]
+    _memory: dict[int, dict[Any, Any]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of_rows(
@@ -89,28 +90,26 @@ class Folds:
         return len(self.held_out)
 
     def training(self, f: int) -> GramStats:
-        """Statistics of all rows but those of fold f."""
-        return self.total - self.held_out[f]
+        """Statistics of all rows but those of fold f; they are subtracted anew, but remember what was made of them."""
+        return (self.total - self.held_out[f]).remembering(self._memory.setdefault(f, {}))
+
+    def without(self, f: int) -> Folds:
+        """The other folds, as folds of their own: what a method that cross-validates may see of the training rows."""
+        others = [part for g, part in enumerate(self.held_out) if g != f]
+        return replace(Folds.of_parts(others), total=self.training(f))
+
+    def rescaled(self, scale: Array) -> Folds:
+        """Folds of the features divided by `scale` (d,)."""
+        return Folds(self.total.rescaled(scale), tuple(part.rescaled(scale) for part in self.held_out))
+
+    def with_rows(self) -> Folds:
+        """The folds of the tasks that have rows."""
+        seen = self.total.n > 0
+        return self if seen.all() else self.select(seen)
 
     def select(self, tasks: NDArray[Any]) -> Folds:
         """The folds of some tasks, by position or mask."""
         return Folds(self.total.select(tasks), tuple(part.select(tasks) for part in self.held_out))
-
-
-def squared_errors(gram: GramStats, coef: Array, intercept: Array) -> Array:
-    """Sum of squared prediction errors of every task over the rows behind `gram`."""
-    off = gram.y_mean - intercept - np.einsum("td,td->t", gram.x_mean, coef)
-    return task_loss(gram, coef) + gram.n * off**2
-
-
-def fill_unseen(
-    coef: Array, intercept: Array, seen: NDArray[np.bool_], population_coef: Array, population_intercept: float
-) -> tuple[Array, Array]:
-    """Coefficients and intercepts of all tasks from those of the `seen` ones; the others get the population's."""
-    W = np.tile(population_coef, (len(seen), 1))
-    c = np.full(len(seen), population_intercept)
-    W[seen], c[seen] = coef, intercept
-    return W, c
 
 
 def cv_error(errors: Array, total: GramStats, scoring: str) -> Array:

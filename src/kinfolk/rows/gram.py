@@ -9,8 +9,9 @@ Rows become these numbers once. Row blocks, files and folds are then additions a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +19,9 @@ from numpy.typing import ArrayLike, NDArray
 from kinfolk.memory import check_memory
 from kinfolk.rows.moments import TINY, Array, centred, moments_of_rows, moments_of_wide
 
-__all__ = ["TINY", "Array", "GramStats", "check_size", "is_shared", "task_loss"]
+__all__ = ["TINY", "Array", "GramStats", "check_size", "is_shared", "squared_errors", "task_loss"]
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,7 @@ class GramStats:
     b: Array
     yy: Array
     feature_names: tuple[str, ...] | None = None
+    _memory: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def from_rows(
@@ -225,11 +229,34 @@ class GramStats:
         """Whether all tasks have the same G (shared inputs, nothing missing)."""
         return is_shared(self.G)
 
+    def with_rows(self) -> GramStats:
+        """The statistics of the tasks that have rows."""
+        seen = self.n > 0
+        return self if seen.all() else self.once("tasks with rows", lambda: self.select(seen))
+
+    def once(self, key: Any, make: Callable[[], Made]) -> Made:
+        """What `make` returns, computed at the first call with this key: several methods share, e.g., a mixed model."""
+        if key not in self._memory:
+            self._memory[key] = make()
+        return self._memory[key]
+
+    def remembering(self, memory: dict[Any, Any]) -> GramStats:
+        """The same statistics with what was computed from equal ones before."""
+        same = replace(self)
+        object.__setattr__(same, "_memory", memory)
+        return same
+
 
 def task_loss(gram: Any, W: Array) -> Array:
-    """||X_t w_t - y_t||^2 for every task, from statistics: yy - 2 b'w + w'Gw."""
-    Gw = W @ gram.G[0] if gram.G.strides[0] == 0 else np.matmul(gram.G, W[:, :, None])[:, :, 0]
-    return np.maximum(gram.yy + np.einsum("td,td->t", Gw - 2 * gram.b, W), 0.0)
+    """||X_t w_t - y_t||^2 for every task, from statistics: yy - 2 b'w + w'Gw; W is (T, d) or a stack (..., T, d)."""
+    Gw = W @ gram.G[0] if gram.G.strides[0] == 0 else np.matmul(gram.G, W[..., None])[..., 0]
+    return np.maximum(gram.yy + np.einsum("...td,...td->...t", Gw - 2 * gram.b, W), 0.0)
+
+
+def squared_errors(gram: GramStats, coef: Array, intercept: Array) -> Array:
+    """Sum of squared prediction errors of every task over the rows behind `gram`; also for stacks of models."""
+    off = gram.y_mean - intercept - np.einsum("...td,td->...t", coef, gram.x_mean)
+    return task_loss(gram, coef) + gram.n * off**2
 
 
 def check_size(T: int, d: int) -> None:

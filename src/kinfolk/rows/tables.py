@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import check_array
+from sklearn.utils import _safe_indexing, check_array
 
 from kinfolk.rows.gram import Array
 
@@ -23,6 +23,10 @@ class Table:
         if self.names is None:
             return np.asarray(self.native[:, key])
         return _column_values(self.native, self.names[key])
+
+    def take(self, index: NDArray[np.intp]) -> Table:
+        """Some of the rows, by position."""
+        return Table(_safe_indexing(self.native, index), self.names, len(index), self.width, self.name)
 
     def position(self, key: str | int) -> int:
         """Where a column is, by name or position, or an error that lists what there is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +58,16 @@ class Rows:
             labels,
             weight=weight,
             feature_names=feature_names,
+        )
+
+    def take(self, index: NDArray[np.intp]) -> Rows:
+        """Some of the rows, by position."""
+        return replace(
+            self,
+            table=self.table.take(index),
+            y=self.y[index],
+            codes=None if self.codes is None else self.codes[index],
+            weight=None if self.weight is None else self.weight[index],
         )
 
     def targets(self) -> Targets:

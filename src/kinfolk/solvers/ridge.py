@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kinfolk.rows.folds import Folds, cv_error, fill_unseen, squared_errors
-from kinfolk.rows.gram import TINY, Array, GramStats, is_shared
+from kinfolk.rows.folds import Folds, cv_error
+from kinfolk.rows.gram import TINY, Array, GramStats, is_shared, squared_errors
 from kinfolk.solvers.batched import mean_diagonal, row_dots, times, transposed_times
 from kinfolk.solvers.tolerances import ROUNDING, SAME_SQUARE
 
@@ -16,7 +16,7 @@ START = tuple(10.0 ** np.arange(-4, 2.5, 0.5))  # times the mean of tr(G_t) / d
 WIDEST = 1e10  # how far from 1 the search may go
 GAIN = 1e-4  # relative gain at the edge of the grid that is worth going on for
 
-Model = Callable[[float], tuple[Array, Array]]  # penalty -> coefficients (T, d) and intercepts (T,)
+Path = Callable[[float], tuple[Array, Array]]  # penalty -> coefficients (T, d) and intercepts (T,)
 RESOLUTION = 1e-7  # of held-out errors, relative to the target: squares come from differences of statistics
 
 
@@ -58,11 +58,12 @@ class Spectrum:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The penalties tried, ascending, the cross-validated error of each, and the best."""
+    """The penalties tried, ascending, the cross-validated error of each, the best, and its squared errors by task."""
 
     best: float
     penalties: Array
     errors: Array
+    squared: Array
 
 
 def own_intercepts(gram: GramStats, W: Array) -> Array:
@@ -82,25 +83,28 @@ def typical_eigenvalue(gram: GramStats) -> float:
     return next((size for size in (own, between) if size > max(SAME_SQUARE * level, TINY)), 1.0)
 
 
-def choose_penalty(prepare: Callable[[GramStats], Model], folds: Folds, scoring: str) -> Choice:
+def choose_penalty(prepare: Callable[[GramStats], Path], folds: Folds, scoring: str) -> Choice:
     """The penalty of least held-out error; `prepare` does once per fold what all penalties have in common."""
     models = [(_for_all_tasks(prepare, folds.training(f)), part) for f, part in enumerate(folds.held_out)]
+    unit = typical_eigenvalue(folds.total)
+    least = RESOLUTION * float(cv_error(folds.total.yy, folds.total, scoring))
+
+    def squared(penalty: float) -> Array:
+        return np.sum([squared_errors(part, *model(penalty)) for model, part in models], axis=0)
 
     def error(multiple: float) -> float:
-        errors = np.stack([squared_errors(part, *model(multiple * unit)) for model, part in models])
-        return max(float(cv_error(errors.sum(axis=0), folds.total, scoring)), least)
+        return max(float(cv_error(squared(multiple * unit), folds.total, scoring)), least)
 
-    least = RESOLUTION * float(cv_error(folds.total.yy, folds.total, scoring))
-    unit = typical_eigenvalue(folds.total)
-    return _scaled(search(error), unit)
+    best, multiples, errors = search(error)
+    return Choice(best * unit, multiples * unit, errors, squared(best * unit))
 
 
-def search(error: Callable[[float], float]) -> Choice:
-    """Least error on a grid of multiples that grows where the least is at its edge.
+def search(error: Callable[[float], float]) -> tuple[float, Array, Array]:
+    """The best of a grid of multiples that grows where the best is at its edge; all multiples, and their errors.
 
     Examples
     --------
-    >>> search(lambda m: abs(np.log10(m) - 4)).best
+    >>> search(lambda m: abs(np.log10(m) - 4))[0]
     10000.0
     """
     found = {m: error(m) for m in START}
@@ -116,14 +120,10 @@ def search(error: Callable[[float], float]) -> Choice:
     penalties = np.array(sorted(found))
     errors = np.array([found[m] for m in penalties])
     # Of equals the largest: where nothing is gained, the simpler model.
-    return Choice(float(penalties[len(errors) - 1 - np.argmin(errors[::-1])]), penalties, errors)
+    return float(penalties[len(errors) - 1 - np.argmin(errors[::-1])]), penalties, errors
 
 
-def _scaled(choice: Choice, unit: float) -> Choice:
-    return Choice(choice.best * unit, choice.penalties * unit, choice.errors)
-
-
-def _for_all_tasks(prepare: Callable[[GramStats], Model], training: GramStats) -> Model:
+def _for_all_tasks(prepare: Callable[[GramStats], Path], training: GramStats) -> Path:
     """A model of the tasks with training rows, extended by their mean to those whose rows are all held out."""
     seen = training.n > 0
     if seen.all():
@@ -132,6 +132,10 @@ def _for_all_tasks(prepare: Callable[[GramStats], Model], training: GramStats) -
 
     def model(penalty: float) -> tuple[Array, Array]:
         W, c = partial(penalty)
-        return fill_unseen(W, c, seen, W.mean(axis=0), float(c.mean()))
+        coef = np.tile(W.mean(axis=0), (len(seen), 1))
+        coef[seen] = W
+        intercept = np.full(len(seen), c.mean())
+        intercept[seen] = c
+        return coef, intercept
 
     return model

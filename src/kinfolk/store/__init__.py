@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from kinfolk._version import __version__
 from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import as_model
 from kinfolk.store.archive import Archive, ModelFileError, open_archive, path_of, write_archive
 from kinfolk.store.checks import check_model
 from kinfolk.store.classes import MODELS
@@ -45,7 +47,7 @@ def save(model: MultiTaskRegressor, path: str | os.PathLike[str]) -> Path:
     path = path_of(path, reading=False)
     if type(model) is not MODELS.get(type(model).__name__):
         raise ModelFileError(f"{type(model).__qualname__} is not a model of kinfolk: save one of {', '.join(MODELS)}")
-    if not hasattr(model, "coef_"):
+    if "model_" not in vars(model):
         raise ModelFileError(f"this {type(model).__name__} is not fitted yet: call fit before save")
     encoder = Encoder()
     header = {
@@ -80,6 +82,7 @@ def _read(archive: Archive) -> tuple[MultiTaskRegressor, Any]:
     header = json.loads(archive.header().decode("ascii"), parse_constant=_refuse_constant)
     model = Decoder(archive).value(header["model"])
     check_model(model)
+    model.model_ = replace(model.model_, method=model.unfitted())
     return model, header["written_by"]
 
 
@@ -90,16 +93,19 @@ def _refuse_constant(name: str) -> None:
 def _warn_of_version(model: MultiTaskRegressor, versions: Any) -> None:
     """As scikit-learn does: the state of its transformers is its own, and may change between versions."""
     written = str(versions.get("scikit-learn")) if isinstance(versions, dict) else "unknown"
-    inside = type(model.features_).__module__.startswith("sklearn")
-    if inside and written.split(".")[:2] != sklearn.__version__.split(".")[:2]:
-        warnings.warn(
-            InconsistentVersionWarning(
-                estimator_name=type(model.features_).__name__,
-                current_sklearn_version=sklearn.__version__,
-                original_sklearn_version=written[:40],
-            ),
-            stacklevel=3,
-        )
+    if written.split(".")[:2] == sklearn.__version__.split(".")[:2]:
+        return
+    columns = as_model(model).columns
+    for step in () if columns is None else columns.steps:
+        if type(step).__module__.startswith("sklearn"):
+            warnings.warn(
+                InconsistentVersionWarning(
+                    estimator_name=type(step).__name__,
+                    current_sklearn_version=sklearn.__version__,
+                    original_sklearn_version=written[:40],
+                ),
+                stacklevel=3,
+            )
 
 
 def _line(path: Path, error: object) -> str:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from kinfolk.files import replacing
 from kinfolk.memory import check_memory
 
-VERSION = 1
+VERSION = 2
 HEADER = "header.json"
 MOST_HEADER = 32 * 2**20  # bytes; a parsed header takes some twenty times as much memory
 MOST_MEMBERS = 10_000

@@ -8,17 +8,24 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from kinfolk.estimators.rbfgamtl import RBFGAMTL
+from kinfolk.methods.couplings import Alone, Hub, ToMean
+from kinfolk.methods.gamtl.calibrate import Recipe
+from kinfolk.methods.gamtl.coupling import GraphCoupling
+from kinfolk.methods.gamtl.problem import Penalty
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.rbf import RBFFeatures
+from kinfolk.methods.model import Course, Model, Part, Population
 from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
+from kinfolk.methods.uncertainty import HeldOut
+from kinfolk.rows.columns import Columns
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.tasks import Schema
+from kinfolk.solvers.equations import INTERCEPTS
 from kinfolk.store.archive import ModelFileError
 from kinfolk.store.classes import TRANSFORMERS
 
 STRUCTURES = (TaskGraph, TaskCovariance, TaskPrecision, TaskTree)
+COUPLINGS = (GraphCoupling, Hub, Alone, ToMean)
 MOST_JOBS = 1024
 MOST_DEGREE, MOST_TERMS = 64, 10**7  # of polynomials and splines
 
@@ -114,23 +121,66 @@ def check_estimator(estimator: Any) -> None:
     require(isinstance(terms, (int, np.integer)) and int(terms) <= MOST_TERMS, "the number of terms of a polynomial")
 
 
-def check_model(model: Any) -> None:
+def check_model(estimator: Any) -> None:
     """A whole model: fitted numbers of one size, for the same tasks, finite."""
-    require(isinstance(model, MultiTaskRegressor), "it is not a model")
-    require(hasattr(model, "coef_"), "the model is not fitted")
-    W = model.coef_
-    require(isinstance(W, np.ndarray) and W.ndim == 2 and is_labels(model.tasks_), "coefficients without tasks")
+    require(isinstance(estimator, MultiTaskRegressor), "it is not a model")
+    model = vars(estimator).get("model_")
+    require(isinstance(model, Model), "the model is not fitted")
+    assert isinstance(model, Model)
+    W = model.coef
+    require(isinstance(W, np.ndarray) and W.ndim == 2 and is_labels(model.labels), "coefficients without tasks")
     T, d = W.shape
-    require(has_shape(W, T, d) and has_shape(model.intercept_, T) and len(model.tasks_) == T, f"numbers of {T} tasks")
-    require(has_shape(model.population_coef_, d) and isinstance(model.population_intercept_, float), "population")
-    finite = all(np.isfinite(part).all() for part in (W, model.intercept_, model.population_coef_))
+    require(has_shape(W, T, d) and has_shape(model.intercept, T) and len(model.labels) == T, f"numbers of {T} tasks")
+    require(isinstance(model.population, Population) and has_shape(model.population.coef, d), "population")
+    require(isinstance(model.population.intercept, float), "population")
+    finite = all(np.isfinite(part).all() for part in (W, model.intercept, model.population.coef))
     require(bool(finite), "coefficients are not finite")
-    schema, gram, structure = model._schema, model.gram_, model.structure_
-    require(isinstance(schema, Schema) and len(schema.labels) == T, f"a table of {T} tasks")
+    seen = model.seen
+    require(isinstance(seen, np.ndarray) and seen.dtype == bool and seen.shape == (T,), "which tasks had rows")
+    gram = model.gram
     require(isinstance(gram, GramStats) and gram.b.shape == (T, d), f"statistics of {T} tasks and {d} features")
+    assert gram is not None
+    require(bool((seen == (gram.n > 0)).all()), "which tasks had rows")
+    structure = model.structure
     require(structure is None or (type(structure) in STRUCTURES and len(structure.labels) == T), "the structure")
-    require(type(model._single) is bool, "the form of the table")
-    require(
-        model.features_ is None or type(model.features_) in TRANSFORMERS.values(), "features that transform nothing"
-    )
-    require(not isinstance(model, RBFGAMTL) or type(model.rbf_) is RBFFeatures, "no radial basis functions")
+    _check_columns(model.columns, T)
+    require(isinstance(model.details, dict) and all(type(name) is str for name in model.details), "its attributes")
+    for name in model.details:
+        require(_is_attribute(name), f"the attribute {name[:40]!r}")
+    held_out = model.held_out
+    require(held_out is None or (isinstance(held_out, HeldOut) and has_shape(held_out.errors, T)), "its errors")
+    require(model.course is None or isinstance(model.course, Course), "its course")
+    require(isinstance(model.parts, tuple), "its parts")
+    for part in model.parts:
+        _check_part(part, int(seen.sum()), d)
+
+
+def _is_attribute(name: str) -> bool:
+    return name.isidentifier() and name.endswith("_") and not name.startswith("_")
+
+
+def _check_columns(columns: Any, T: int) -> None:
+    require(isinstance(columns, Columns) and isinstance(columns.schema, Schema), "a model without a table")
+    require(len(columns.schema.labels) == T, f"a table of {T} tasks")
+    require(type(columns.single) is bool, "the form of the table")
+    known = all(type(step) in TRANSFORMERS.values() for step in columns.steps)
+    require(known, "features that transform nothing")
+
+
+def _check_part(part: Any, S: int, d: int) -> None:
+    """A linear map of S tasks with d features: sizes that agree, and a coupling that is one."""
+    require(isinstance(part, Part) and type(part.coupling) in COUPLINGS, "a part of the model")
+    require(isinstance(part.share, float) and type(part.shown) is bool and part.intercept in INTERCEPTS, "a part")
+    p = d + (part.intercept in ("coupled", "shrunk"))
+    require(has_shape(part.V, S, p), f"a part of {S} tasks")
+    require(part.units is None or has_shape(part.units, d), "the units of a part")
+    require(part.basis is None or has_shape(part.basis, d, d), "the basis of a part")
+    require((part.origin is None) == (p == d) and (part.origin is None or has_shape(part.origin[0], d)), "an origin")
+    coupling = part.coupling
+    if isinstance(coupling, GraphCoupling):
+        penalty = coupling.penalty
+        require(isinstance(penalty, Penalty) and has_shape(penalty.ridge, p, p), "a penalty")
+        require(has_shape(penalty.scale, p) and has_shape(penalty.shrinkage, p), "a penalty")
+        require(isinstance(coupling.recipe, Recipe) and coupling.adjacency.shape == (S, S), f"a graph of {S} tasks")
+    if isinstance(coupling, Hub):
+        require(has_shape(coupling.covariance, p, p) and has_shape(coupling.centre, p, p), "a covariance")

@@ -8,21 +8,25 @@ import numpy as np
 from scipy.interpolate import BSpline
 from sklearn import compose, decomposition, feature_selection, impute, kernel_approximation, pipeline, preprocessing
 
-from kinfolk.baselines import METHODS
-from kinfolk.estimators.gamtl import GAMTL
-from kinfolk.estimators.gamtlcv import GAMTLCV
-from kinfolk.estimators.rbfgamtl import RBFGAMTL
+from kinfolk.judge.errors import Gain
+from kinfolk.methods.couplings import Alone, Hub, ToMean
+from kinfolk.methods.gamtl.calibrate import Recipe
+from kinfolk.methods.gamtl.coupling import GraphCoupling
+from kinfolk.methods.gamtl.problem import Penalty
 from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import ByTask, Course, Model, Part, Population
 from kinfolk.methods.rbf import RBFFeatures
 from kinfolk.methods.rbf_search import Setting
-from kinfolk.methods.search import Gain
+from kinfolk.methods.registry import all_methods
 from kinfolk.methods.structures import Edge, TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
+from kinfolk.methods.uncertainty import HeldOut
+from kinfolk.rows.columns import Columns
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tasks import Schema
 
-MODELS: dict[str, type[MultiTaskRegressor]] = {"GAMTL": GAMTL, "GAMTLCV": GAMTLCV, "RBFGAMTL": RBFGAMTL, **METHODS}
+MODELS: dict[str, type[MultiTaskRegressor]] = {method.__name__: method for method in all_methods().values()}
 
 # Transformers whose fitted state is numbers, texts and arrays.
 TRANSFORMERS: dict[str, type[Any]] = {
@@ -58,9 +62,14 @@ TRANSFORMERS: dict[str, type[Any]] = {
 
 ESTIMATORS: dict[str, type[Any]] = {**MODELS, **TRANSFORMERS}
 
+# What a fitted model is made of.
 RECORDS: dict[str, type[Any]] = {
     cls.__name__: cls
-    for cls in (GramStats, Schema, TaskGraph, TaskCovariance, TaskPrecision, TaskTree, Gain, Setting, Edge)
+    for cls in (
+        *(Model, Part, Population, ByTask, Course, HeldOut, Gain, Setting, Edge),
+        *(GramStats, Columns, Schema, TaskGraph, TaskCovariance, TaskPrecision, TaskTree),
+        *(GraphCoupling, Penalty, Recipe, Hub, Alone, ToMean),
+    )
 }
 
 # Types and functions that appear as parameters: OneHotEncoder(dtype=...), FunctionTransformer(func=...).
@@ -84,4 +93,4 @@ UFUNCS: dict[str, np.ufunc] = {
 # Fields of other libraries' records, given to the constructor in this order, which checks them.
 BSPLINE: tuple[type[Any], tuple[str, ...]] = (BSpline, ("t", "c", "k", "extrapolate"))
 
-NOT_STORED = ("callback",)
+NOT_STORED = ("callback", "method")  # progress belongs to a run; the method is the estimator itself

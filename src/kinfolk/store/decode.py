@@ -16,8 +16,8 @@ from scipy import sparse
 
 from kinfolk.store.archive import DTYPE, Archive, ModelFileError
 from kinfolk.store.checks import check_estimator, check_record
-from kinfolk.store.classes import BSPLINE, ESTIMATORS, NOT_STORED, RECORDS, TYPES, UFUNCS
-from kinfolk.store.encode import DEEPEST, MOST_KEYS
+from kinfolk.store.classes import BSPLINE, ESTIMATORS, MODELS, NOT_STORED, RECORDS, TYPES, UFUNCS
+from kinfolk.store.encode import DEEPEST, MOST_KEYS, stored_fields
 
 PLAIN = (bool, int, float, str)
 
@@ -29,6 +29,7 @@ class Decoder:
         self.archive = archive
         self.depth = 0
         self.may_repeat = False
+        self.matrices: dict[str, Any] = {}
 
     def value(self, node: Any) -> Any:
         """The value of a node."""
@@ -81,6 +82,13 @@ class Decoder:
         return flat.reshape(shape)
 
     def _sparse(self, content: Any) -> Any:
+        """A matrix; the one that several parts of a model refer to is made once, so that it is one again."""
+        key = str(content)
+        if key not in self.matrices:
+            self.matrices[key] = self._new_sparse(content)
+        return self.matrices[key]
+
+    def _new_sparse(self, content: Any) -> Any:
         data, indices, indptr = (self.value(content[part]) for part in ("data", "indices", "indptr"))
         shape = _shape(content["shape"])
         kinds = ((data, "biuf"), (indices, "i"), (indptr, "i"))
@@ -114,6 +122,8 @@ class Decoder:
         self.may_repeat = name == "GramStats"
         values = {key: self.value(part) for key, part in _typed(parts, dict).items()}
         self.may_repeat = False
+        if set(values) != set(stored_fields(RECORDS[name])):
+            raise ModelFileError(f"a record {name} has other fields than this version of kinfolk")
         record = RECORDS[name](**values)
         check_record(record)
         return record
@@ -137,7 +147,9 @@ class Decoder:
 
 
 def _may_be_set(cls: type[Any], name: str) -> bool:
-    """Whether a file may give this attribute: a plain name that is no parameter, method or property of the class."""
+    """Whether a file may give this attribute: of a model its record, of a transformer any plain name of its own."""
+    if cls.__name__ in MODELS:
+        return name == "model_"
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("__") or name in cls._get_param_names():
         return False
     own = getattr(cls, name, None)

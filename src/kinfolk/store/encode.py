@@ -114,7 +114,7 @@ class Encoder:
         return {"dict": pairs}
 
     def _fields(self, value: Any, where: str, depth: int) -> dict[str, Any]:
-        names = [f.name for f in fields(value)] if is_dataclass(value) else value._fields
+        names = stored_fields(type(value))
         return {name: self.value(getattr(value, name), f"{where}.{name}", depth) for name in names}
 
     def _estimator(self, value: Any, where: str, depth: int) -> dict[str, Any]:
@@ -150,6 +150,13 @@ class Encoder:
             self._seen.append(value)
             self.arrays.append(np.asarray(value).astype(value.dtype.newbyteorder("<"), copy=False))
         return {"array": self._index[id(value)]}
+
+
+def stored_fields(cls: type[Any]) -> list[str]:
+    """The fields of a record that a file holds; what a record remembers between calls is not among them."""
+    if not is_dataclass(cls):
+        return list(cls._fields)
+    return [f.name for f in fields(cls) if f.init and f.name not in NOT_STORED]
 
 
 def is_plain(dtype: np.dtype[Any]) -> bool:

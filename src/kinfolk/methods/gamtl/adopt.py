@@ -16,28 +16,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse
 from scipy.optimize import brentq
 
-from kinfolk.methods.gamtl.problem import Problem
-from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.solvers.equations import NormalEquations, normal_equations
+from kinfolk.methods.gamtl.coupling import GraphCoupling
+from kinfolk.methods.gamtl.problem import Penalty
+from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.equations import NormalEquations
 
 ROUNDS = 100
+SETTLED = 1e-9  # relative change of the weights in a round
 
 
 @dataclass(frozen=True, eq=False)
 class Neighborhood:
     """What a new task meets: the weights V (T, p) of the tasks that are there and their degrees (T,)."""
 
-    problem: Problem
+    penalty: Penalty
     V: Array
     degree: Array
 
     def edges(self, v: Array) -> Array:
         """The best edges (T,) of a task with weights v."""
-        alpha, beta = self.problem.alpha, self.problem.beta
-        cost = 2 * self.problem.pull * (((self.V - v) * self.problem.scale) ** 2).sum(axis=1)
+        alpha = self.penalty.alpha
+        beta = self.penalty.beta
+        cost = 2 * self.penalty.pull * (((self.V - v) * self.penalty.scale) ** 2).sum(axis=1)
         top = float(cost.min()) + 2 * np.sqrt(alpha * beta)  # at which one edge alone is enough
 
         def given(own: float) -> Array:
@@ -52,10 +54,10 @@ class Neighborhood:
 
     def weights(self, G: Array, b: Array, a: Array) -> Array:
         """The best weights of a task with statistics G, b and edges a."""
-        problem, T = self.problem, len(self.V)
-        along = 2 * problem.pull * problem.scale
-        uniform = 2 * problem.gamma * problem.anchor / T * problem.scale + problem.shrinkage / T
-        H = G + problem.ridge + np.diag(along * a.sum() + uniform * T)
+        T = len(self.V)
+        along = 2 * self.penalty.pull * self.penalty.scale
+        uniform = 2 * self.penalty.gamma * self.penalty.anchor / T * self.penalty.scale + self.penalty.shrinkage / T
+        H = G + self.penalty.ridge + np.diag(along * a.sum() + uniform * T)
         return np.linalg.solve(H, b + along * (a @ self.V) + uniform * self.V.sum(axis=0))
 
     def settle(self, G: Array, b: Array) -> tuple[Array, Array]:
@@ -64,29 +66,16 @@ class Neighborhood:
         v = self.V[np.argmin(misfit)]
         a = self.edges(v)
         for _ in range(ROUNDS):
-            before, v = v, self.weights(G, b, a)
+            before = v
+            v = self.weights(G, b, a)
             a = self.edges(v)
-            if np.abs(v - before).max() <= 1e-9 * max(float(np.abs(v).max()), TINY):
+            if np.abs(v - before).max() <= SETTLED * max(float(np.abs(v).max()), TINY):
                 break
         return v, a
 
 
-def adopt_tasks(
-    problem: Problem, A: sparse.csr_array, V: Array, new: GramStats, intercept: str | None
-) -> tuple[Array, Array, Array]:
-    """Coefficients (k, d), intercepts (k,) and edges (k, T) of new tasks; A and V solve the problem of the old ones."""
-    equations = _about_the_same(problem.equations, new, intercept)
-    around = Neighborhood(problem, V, np.asarray(A.sum(axis=1)).ravel())
-    found = [around.settle(G, b) for G, b in zip(equations.G, equations.b, strict=True)]
-    W, c = equations.coefficients(np.stack([v for v, _ in found]))
-    return W, c, np.stack([a for _, a in found])
-
-
-def _about_the_same(equations: NormalEquations, new: GramStats, intercept: str | None) -> NormalEquations:
-    """The normal equations of new tasks in the unknowns of the old ones."""
-    origin = (equations.x0[0], float(equations.y0[0])) if equations.has_ones else None
-    found = normal_equations(new, intercept, origin=origin)
-    if equations.basis is None:
-        return found
-    d = new.n_features
-    return found.in_basis(equations.basis[:d, :d])
+def adopt_tasks(coupling: GraphCoupling, V: Array, new: NormalEquations) -> tuple[Array, Array]:
+    """Unknowns (k, p) of new tasks with these equations, and their edges (k, T) to the tasks with unknowns V (T, p)."""
+    around = Neighborhood(coupling.penalty, V, np.asarray(coupling.adjacency.sum(axis=1)).ravel())
+    found = [around.settle(G, b) for G, b in zip(new.G, new.b, strict=True)]
+    return np.stack([v for v, _ in found]), np.stack([a for _, a in found])

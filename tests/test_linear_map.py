@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import kinfolk.methods.smoother
+import kinfolk.methods.gamtl.coupling
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
 from kinfolk.baselines import MTRL, Independent, MeanShrunk, Pooled, RandomSlopes
 
@@ -40,13 +40,13 @@ def model(request, rows):
     return MODELS[request.param].fit(*rows)
 
 
-def coefficients(smoother):
-    W, c = smoother.equations.coefficients(smoother.unknowns())
-    return smoother.share * W / smoother.units, smoother.share * c
+def coefficients(part):
+    W, c = part.equations.coefficients(part.unknowns())
+    return part.share * W / part.units, part.share * c
 
 
 def test_the_map_applied_to_the_targets_is_the_model(model):
-    W, c = (sum(parts) for parts in zip(*map(coefficients, model._smoothers()), strict=True))
+    W, c = (sum(parts) for parts in zip(*map(coefficients, model.model_.maps), strict=True))
     np.testing.assert_allclose(W, model.coef_, atol=2e-8 * np.abs(model.coef_).max())
     np.testing.assert_allclose(c, model.intercept_, atol=2e-8 * np.abs(model.intercept_).max())
 
@@ -56,14 +56,14 @@ def test_rows_of_the_design_times_the_unknowns_are_predictions(model, rows):
     X = model.rbf_.transform(X) if isinstance(model, RBFGAMTL) else X
     parts = [
         s.share * (np.einsum("np,np->n", s.design(X, codes), s.unknowns()[codes]) + s.equations.y0[codes])
-        for s in model._smoothers()
+        for s in model.model_.maps
     ]
     np.testing.assert_allclose(sum(parts), model.predict(rows[0]), atol=1e-7)
 
 
 def test_the_diagonal_blocks_are_those_of_the_columns(model):
-    for smoother in model._smoothers():
-        N, G = smoother.inverse, smoother.equations.G
+    for part in model.model_.maps:
+        N, G = part.inverse, part.equations.G
         T = len(G)
         whole, noise = N.diagonal(np.arange(T))
         columns = np.stack([N.columns(t) for t in range(T)])
@@ -73,12 +73,12 @@ def test_the_diagonal_blocks_are_those_of_the_columns(model):
 
 
 def test_conjugate_gradients_give_the_blocks_of_the_whole_inverse(rows, monkeypatch):
-    inverse = GAMTL(task=0).fit(*rows)._smoothers()[0].inverse
+    inverse = GAMTL(task=0).fit(*rows).model_.maps[0].inverse
     exact = inverse.columns(3)
-    monkeypatch.setattr(kinfolk.methods.smoother, "DENSE_UNKNOWNS", 0)
+    monkeypatch.setattr(kinfolk.methods.gamtl.coupling, "DENSE_UNKNOWNS", 0)
     np.testing.assert_allclose(inverse.columns(3), exact, atol=1e-9 * np.abs(exact).max())
 
 
 def test_methods_that_are_not_linear_say_so(rows):
     with pytest.raises(ValueError, match="MTRL is not a linear function of the targets: use GAMTL"):
-        MTRL(task=0).fit(*rows)._smoothers()
+        MTRL(task=0).fit(*rows).predict(rows[0], return_std=True)

@@ -1,10 +1,10 @@
-"""Hyperparameters of any method by cross-validation: the referee that treats all of them alike."""
+"""Parameters of any method by cross-validation, all points on the same folds."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import joblib
@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
-from sklearn.utils import _safe_indexing
 
+from kinfolk.judge.trials import TrainTest, Trial, splits_of, try_one
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback, report
-from kinfolk.rows.folds import SCORINGS, cv_error, fold_of_rows, folds_of_rows, generator, squared_errors
-from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.tables import Table
+from kinfolk.rows.folds import SCORINGS, cv_error, fold_of_rows, folds_of_rows, generator
 from kinfolk.rows.tasks import Rows, read_rows
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
@@ -42,14 +40,6 @@ class Tuning:
     best_params_: dict[str, Any]
     best_error_: float
     cv_results_: list[dict[str, Any]]
-
-
-@dataclass(frozen=True, eq=False)
-class _Splits:
-    """Training and held-out statistics of every fold, and the statistics of all rows."""
-
-    total: GramStats
-    pairs: list[tuple[GramStats, GramStats]]
 
 
 def tune(
@@ -92,101 +82,146 @@ def tune(
     """
     if scoring not in SCORINGS:
         raise ValueError(f"scoring={scoring!r}: choose one of {', '.join(map(repr, SCORINGS))}")
-    points = list(ParameterGrid(_default_grid(estimator) if grid is None else grid))
-    candidates = [clone(estimator).set_params(**point) for point in points]
-    splits = _splits_by_features(candidates, read_rows(X, y, task=estimator.task), cv, groups, random_state)
-    jobs = (joblib.delayed(_held_out_errors)(c, s.pairs) for c, s in zip(candidates, splits, strict=True))
+    rows = read_rows(X, y, task=estimator.task)
+    grid = _default_grid(estimator) if grid is None else grid
+    return tune_rows(
+        estimator,
+        grid,
+        rows,
+        cv=cv,
+        groups=groups,
+        scoring=scoring,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        callback=callback,
+    )
+
+
+def tune_rows(
+    estimator: MultiTaskRegressor,
+    grid: Grid,
+    rows: Rows,
+    *,
+    cv: Any,
+    groups: Any,
+    scoring: str,
+    n_jobs: int | None,
+    random_state: Any,
+    callback: Callback | None,
+) -> Tuning:
+    """`tune` for rows that have been read and checked."""
+    points = list(ParameterGrid(grid))
+    methods = [clone(estimator).set_params(**point) for point in points]
+    splits = _splits_by_features(methods, rows, cv, groups, random_state)
+    jobs = (joblib.delayed(try_one)(_quiet(m), s) for m, s in zip(methods, splits, strict=True))
     results: list[dict[str, Any]] = []
-    for errors, message in joblib.Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
+    for trial in joblib.Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
         k = len(results)
-        results.append(_row(points[k], errors, message, splits[k], scoring))
+        results.append(_row(points[k], trial, splits[k], scoring))
         report(callback, "tune", k + 1, len(points), results[-1]["error"])
     _check_failures(results)
     best = min(results, key=lambda row: row["error"])
-    refitted = clone(estimator).set_params(**best["params"]).fit(X, y)
+    refitted = clone(estimator).set_params(**best["params"]).fit_rows(rows, groups)
     return Tuning(refitted, best["params"], best["error"], results)
 
 
+def fit_tuned(
+    estimator: MultiTaskRegressor,
+    rows: Rows,
+    *,
+    cv: int,
+    groups: Any = None,
+    random_state: Any = 0,
+    n_jobs: int | None = None,
+    fixed: Collection[str] = (),
+    callback: Callback | None = None,
+) -> tuple[MultiTaskRegressor, float | None]:
+    """A method with everything chosen by folds that the user has not `fixed`, and its cross-validated error.
+
+    Methods that cross-validate themselves do so; others are tuned over their `default_grid`. The error is the RMSE,
+    mean over tasks, or None where nothing was chosen by it.
+    """
+    grid = {} if hasattr(estimator, "cv") or not cv else open_grid(estimator, fixed)
+    if grid:
+        found = tune_rows(
+            estimator,
+            grid,
+            rows,
+            cv=cv,
+            groups=groups,
+            scoring="tasks",
+            n_jobs=n_jobs,
+            random_state=random_state,
+            callback=callback,
+        )
+        return found.best_estimator_, found.best_error_
+    fitted = estimator.fit_rows(rows, groups)
+    held_out = fitted.model_.held_out
+    return fitted, None if held_out is None else float(np.nanmean(held_out.errors))
+
+
+def open_grid(estimator: MultiTaskRegressor, fixed: Collection[str]) -> dict[str, list[Any]]:
+    """The default grid without the parameters that were set by hand; the paper's gamma takes the place of strength."""
+    given = {*fixed, *(["strength"] if "gamma" in fixed else [])}
+    return {name: list(values) for name, values in estimator.default_grid.items() if name not in given}
+
+
 def _default_grid(estimator: MultiTaskRegressor) -> Grid:
-    grid = getattr(estimator, "default_grid", None)
+    grid = open_grid(estimator, ())
     if not grid:
         raise ValueError(
             f"{type(estimator).__name__} has no default_grid: pass a grid, e.g. {{'penalty': [0.1, 1, 10]}}"
         )
-    return {name: list(values) for name, values in grid.items()}
+    return grid
+
+
+def _quiet(method: MultiTaskRegressor) -> MultiTaskRegressor:
+    """Without progress of its own."""
+    return method.set_params(callback=None) if hasattr(method, "callback") else method
 
 
 def _splits_by_features(
-    candidates: list[MultiTaskRegressor], rows: Rows, cv: Any, groups: Any, random_state: Any
-) -> list[_Splits]:
-    """The splits of every candidate, made once for all that have the same `features`."""
+    methods: list[MultiTaskRegressor], rows: Rows, cv: Any, groups: Any, random_state: Any
+) -> list[list[TrainTest]]:
+    """The splits of every method, made once for all that have the same `features`."""
     seed = int(generator(random_state).integers(2**31 - 1))  # one draw, so that all have the same folds
-    made: dict[str, _Splits] = {}
-    keys = [joblib.hash(candidate.features) for candidate in candidates]
-    for key, candidate in zip(keys, candidates, strict=True):
+    made: dict[str, list[TrainTest]] = {}
+    keys = [joblib.hash(method.features) for method in methods]
+    for key, method in zip(keys, methods, strict=True):
         if key not in made:
-            made[key] = _split(candidate, rows, cv, groups, seed)
+            made[key] = _split(method, rows, cv, groups, seed)
     return [made[key] for key in keys]
 
 
-def _split(estimator: MultiTaskRegressor, rows: Rows, cv: Any, groups: Any, seed: int) -> _Splits:
+def _split(method: MultiTaskRegressor, rows: Rows, cv: Any, groups: Any, seed: int) -> list[TrainTest]:
     """Folds by subtraction; with a transformer, from rows, since every fold has features of its own."""
-    features, names = clone(estimator)._fit_features(rows)
+    _, features, names = method.fit_columns(rows)
     gram = rows.gram(features, names)
-    if estimator.features is None:
+    if method.features is None:
         folds = folds_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=seed)
-        return _Splits(gram, [(folds.training(f), part) for f, part in enumerate(folds.held_out)])
+        return splits_of(folds, nested=method.wants_folds())
     fold = fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=seed)
-    return _Splits(gram, [_split_rows(clone(estimator), rows, fold == f) for f in np.unique(fold)])
+    return [_split_rows(method, rows, fold == f) for f in np.unique(fold)]
 
 
-def _split_rows(model: MultiTaskRegressor, rows: Rows, held_out: NDArray[np.bool_]) -> tuple[GramStats, GramStats]:
-    training, rest = _take(rows, np.flatnonzero(~held_out)), _take(rows, np.flatnonzero(held_out))
-    features, names = model._fit_features(training)
-    return training.gram(features, names), rest.gram(model._transform(rest.table), names)
+def _split_rows(method: MultiTaskRegressor, rows: Rows, held_out: NDArray[np.bool_]) -> TrainTest:
+    training = rows.take(np.flatnonzero(~held_out))
+    rest = rows.take(np.flatnonzero(held_out))
+    columns, features, names = method.fit_columns(training)
+    return TrainTest(training.gram(features, names), rest.gram(columns.features(rest.table), names))
 
 
-def _take(rows: Rows, index: NDArray[np.intp]) -> Rows:
-    """Some of the rows."""
-    table = rows.table
-    return replace(
-        rows,
-        table=Table(_safe_indexing(table.native, index), table.names, len(index), table.width, table.name),
-        y=rows.y[index],
-        codes=None if rows.codes is None else rows.codes[index],
-        weight=None if rows.weight is None else rows.weight[index],
-    )
-
-
-def _held_out_errors(estimator: MultiTaskRegressor, pairs: list[tuple[GramStats, GramStats]]) -> tuple[Array, str]:
-    """Sums of squared errors (k, T), infinite from the fold on whose fit fails, and what there is to say."""
-    errors = np.full((len(pairs), pairs[0][0].n_tasks), np.inf)
-    said: dict[str, None] = {}
-    if "callback" in estimator.get_params(deep=False):
-        estimator.set_params(callback=None)
-    try:
-        for f, (training, held_out) in enumerate(pairs):
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                estimator.fit_gram(training)
-            said.update({str(w.message): None for w in caught})
-            errors[f] = squared_errors(held_out, estimator.coef_, estimator.intercept_)
-    except Exception as error:  # one bad point must not end a long search; its message is kept
-        return errors, f"{type(error).__name__}: {error}"
-    return np.where(np.isnan(errors), np.inf, errors), "; ".join(said)
-
-
-def _row(point: dict[str, Any], errors: Array, message: str, splits: _Splits, scoring: str) -> dict[str, Any]:
-    by_task, total = errors.sum(axis=0), splits.total
+def _row(point: dict[str, Any], trial: Trial, splits: list[TrainTest], scoring: str) -> dict[str, Any]:
+    total = splits[0].training + splits[0].held_out
+    by_task = trial.errors.squared.sum(axis=0)
     scores = {name: float(cv_error(by_task, total, name)) for name in SCORINGS}
-    n_fold = np.array([max(held_out.n.sum(), 1.0) for _, held_out in splits.pairs])
     return {
         "params": point,
         "error": scores[scoring],
         **scores,
-        "by_fold": np.sqrt(errors.sum(axis=1) / n_fold),
+        "by_fold": trial.errors.by_fold(),
         "by_task": np.sqrt(by_task / np.where(total.n > 0, total.n, np.nan)),
-        "message": message,
+        "message": trial.message,
     }
 
 

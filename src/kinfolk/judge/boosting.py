@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.reproduce.splits import Split
 from kinfolk.rows.folds import assign_folds
 from kinfolk.rows.gram import Array
 
@@ -15,17 +14,20 @@ ROUNDS = 1000
 PATIENCE = 20  # rounds without progress before boosting stops
 
 
-def fit_boosting(rows: Split, seed: int) -> tuple[Any, dict[str, Any]]:
-    """Number of leaves and of rounds by 5-fold cross-validation; returns the prediction function and the choice."""
+def fit_boosting(X: Array, y: Array, groups: Any, seed: int) -> tuple[Any, dict[str, Any]]:
+    """Number of leaves and of rounds by 5-fold cross-validation; returns the prediction function and the choice.
+
+    Column 0 of X is the number of the task; `groups` are labels of rows that stay in one fold, or None.
+    """
     try:
         import lightgbm
     except ImportError as error:
         raise ImportError("boosting needs lightgbm: pip install 'kinfolk[boosting]'") from error
 
     def data() -> Any:
-        return lightgbm.Dataset(rows.X, rows.y, categorical_feature=[0], params={"verbose": -1}, free_raw_data=False)
+        return lightgbm.Dataset(X, y, categorical_feature=[0], params={"verbose": -1}, free_raw_data=False)
 
-    pairs = _folds(rows, seed)
+    pairs = _folds(X[:, 0], groups, seed)
     best: tuple[float, int, dict[str, Any]] = (np.inf, 0, {})
     for leaves in LEAVES:
         settings = _settings(leaves, seed)
@@ -54,7 +56,7 @@ def _settings(leaves: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _folds(rows: Split, seed: int) -> list[tuple[Array, Array]]:
-    codes = np.unique(rows.X[:, 0], return_inverse=True)[1]
-    fold = assign_folds(codes, 5, groups=rows.groups, random_state=seed)
+def _folds(task: Array, groups: Any, seed: int) -> list[tuple[Array, Array]]:
+    codes = np.unique(task, return_inverse=True)[1]
+    fold = assign_folds(codes, 5, groups=groups, random_state=seed)
     return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(5)]

@@ -1,0 +1,334 @@
+"""Many methods on one table: tuned inside the training rows, judged on rows that they never saw, and a verdict."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from time import process_time
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.judge.contestants import Contestant, Transformer, contestants, scaled
+from kinfolk.judge.errors import Errors, Gain
+from kinfolk.methods.independent import Independent
+from kinfolk.progress import Callback, report
+from kinfolk.rows.folds import fold_of_rows
+from kinfolk.rows.tasks import Rows, read_rows
+
+OWN = "independent"
+MEAN = "task-mean"
+BOOSTING = "lightgbm"
+CLEAR = 2.0  # standard errors that make a difference
+SECONDS = 120.0  # of processor time for a method
+SECONDS_GRAPH = 900.0  # what the comparison is about gets the time that it needs
+HEADING = "held-out error (RMSE) and its standard error over tasks"
+BAD_FIT = (ValueError, TypeError, ImportError, ArithmeticError, np.linalg.LinAlgError)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a method did: its errors, its processor seconds, and why it was not judged, or ""."""
+
+    contestant: Contestant
+    errors: Errors | None
+    seconds: float
+    trouble: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Held-out errors of many methods on one table, and what to make of them.
+
+    Attributes
+    ----------
+    outcomes : what every method did
+    folds : number of folds
+    """
+
+    outcomes: Sequence[Outcome]
+    folds: int
+
+    @property
+    def judged(self) -> dict[str, Errors]:
+        """Errors of the methods that finished, the best mean over tasks first."""
+        done = {o.contestant.name: o.errors for o in self.outcomes if o.errors is not None}
+        return dict(sorted(done.items(), key=lambda item: item[1].tasks()))
+
+    @property
+    def use(self) -> str | None:
+        """The simplest method that is not more than one standard error of the difference behind the best."""
+        judged = self.judged
+        if not judged:
+            return None
+        best = next(iter(judged))
+        level = [name for name in judged if name == best or _within(self.gain(best, name), 1.0)]
+        place = {o.contestant.name: o.contestant.simplicity for o in self.outcomes}
+        return min(level, key=place.__getitem__)
+
+    def gain(self, name: str, over: str) -> Gain:
+        """Relative fall of the RMSE, mean over tasks."""
+        return self.judged[name].gain_over(self.judged[over])
+
+    def table(self) -> list[dict[str, Any]]:
+        """One row per method, best first, then those that were not judged; a list of these makes a data frame."""
+        by_name = {o.contestant.name: o for o in self.outcomes}
+        rows = []
+        for name, errors in self.judged.items():
+            row = {"method": name, "shares": by_name[name].contestant.shares, "rmse_tasks": errors.tasks()}
+            row |= {"rmse_tasks_se": errors.tasks_error(), "rmse_pooled": errors.pooled()}
+            row |= {"rmse_pooled_se": errors.pooled_error(), "seconds": by_name[name].seconds}
+            if OWN in self.judged and name != OWN:
+                gain = self.gain(name, OWN)
+                row |= {"gain_over_own": gain.mean, "gain_over_own_se": gain.standard_error}
+            rows.append(row)
+        return rows + [
+            {"method": o.contestant.name, "shares": o.contestant.shares, "trouble": o.trouble}
+            for o in self.outcomes
+            if o.errors is None
+        ]
+
+    @property
+    def verdict(self) -> list[str]:
+        """Whether sharing helps here, whether a graph does, which method to use, and which were not judged."""
+        left = self._not_judged()
+        if not self.judged:
+            return ["No method finished, so there is no verdict.", *left]
+        return [self._sharing(), *self._graph(), f"Use {self.use}{self._why()}.", *left]
+
+    def _sharing(self) -> str:
+        sharing = [name for name in self.judged if name not in (OWN, MEAN)]
+        if OWN not in self.judged or not sharing:
+            return "Whether sharing helps is not known: compare with independent and a method that shares."
+        best = sharing[0]
+        gain = self.gain(best, OWN)
+        if not np.isfinite(gain.standard_error):
+            return "There is one task only: nothing can be shared."
+        tasks = int((self.judged[OWN].task_rows > 0).sum())
+        size = f"{100 * abs(gain.mean):.1f} % (standard error {100 * gain.standard_error:.1f}, over {tasks:,} tasks)"
+        if _clear(gain):
+            return f"Sharing helps here: {best} has a lower error than a ridge per task by {size}."
+        if _clear(gain, -1):
+            return f"Sharing hurts here: even {best} has a higher error than a ridge per task, by {size}."
+        way = "lower" if gain.mean >= 0 else "higher"
+        return (
+            f"Sharing makes no clear difference here: the error of {best} is {way} than that of a ridge per task by "
+            f"{size}."
+        )
+
+    def _graph(self) -> list[str]:
+        graphs = {o.contestant.name for o in self.outcomes if o.contestant.has_graph}
+        best_graph = next((name for name in self.judged if name in graphs), None)
+        best_other = next((name for name in self.judged if name not in graphs and name != BOOSTING), None)
+        if graphs and best_graph is None:
+            return ["Whether a graph helps is not known: no method with a graph was judged."]
+        if best_graph is None or best_other is None or len(self.judged[best_graph].task_rows) < 2:
+            return []
+        gain = self.gain(best_graph, best_other)
+        size = f"{100 * gain.mean:+.1f} % (standard error {100 * gain.standard_error:.1f})"
+        if _clear(gain):
+            return [
+                f"A graph adds to it: the gain of {best_graph} over {best_other}, the best linear one without, is "
+                f"{size}."
+            ]
+        return [f"A graph does not add clearly to it: the gain of {best_graph} over {best_other} is {size}."]
+
+    def _why(self) -> str:
+        best = next(iter(self.judged))
+        if self.use != best:
+            return f": simpler than {best}, and within one standard error of it"
+        notes = {
+            MEAN: ": the inputs do not help, so the mean of each task is as good as it gets",
+            BOOSTING: " (not a method of kinfolk): trees find more here than linear methods do; rbf-gamtl is nearest",
+        }
+        return notes.get(best, "")
+
+    def _not_judged(self) -> list[str]:
+        missing = [f"{o.contestant.name} ({o.trouble})" for o in self.outcomes if o.errors is None]
+        return [f"Not judged, and neither better nor worse by this: {'; '.join(missing)}."] if missing else []
+
+    def lines(self) -> list[str]:
+        """The table as text."""
+        start = f"{'method':14s} {'shares':32s} {'mean over tasks':>20s}"
+        found = [f"{start} {'all rows':>20s} {'gain over own':>16s} {'CPU time':>10s}"]
+        for row in self.table():
+            start = f"{row['method']:14s} {row['shares']:32s}"
+            found.append(f"{start} {row['trouble']}" if "trouble" in row else f"{start} {' '.join(_cells(row))}")
+        return found
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            ["held-out error (RMSE) and its standard error over tasks", "", *self.lines(), "", *self.verdict]
+        )
+
+    def _repr_html_(self) -> str:
+        heads = ("method", "shares", "mean over tasks", "all rows", "gain over own", "CPU time")
+        rows = []
+        for row in self.table():
+            cells = [row["method"], row["shares"], *(_cells(row) if "trouble" not in row else [row["trouble"]])]
+            rows.append("".join(f"<td>{escape(cell.strip())}</td>" for cell in cells))
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        head = "".join(f"<th>{name}</th>" for name in heads)
+        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.verdict)
+        return f'<div class="kinfolk"><ul>{said}</ul><table><tr>{head}</tr>{body}</table></div>'
+
+
+def compare(
+    X: Any,
+    y: Any,
+    *,
+    task: str | int | None = None,
+    methods: Iterable[Any] | None = None,
+    groups: Any = None,
+    cv: int = 5,
+    time_limit: float | None = None,
+    n_jobs: int | None = None,
+    random_state: Any = 0,
+    callback: Callback | None = None,
+) -> Comparison:
+    """Compare methods on your own table, by nested cross-validation.
+
+    Every method is tuned on folds of its training rows and predicts rows that it never saw; all on the same folds.
+
+    Parameters
+    ----------
+    X, y, task : as for `fit` of an estimator
+    methods : names (see `kinfolk methods`) or estimators with parameters; all by default
+    groups : one label per row (sitting, day) that is kept on one side
+    cv : folds, outside and inside
+    time_limit : seconds of processor time for a method; by default 120, and 900 for those with a graph
+    n_jobs : processes inside a method, whose time does not count
+    random_state : draws the folds
+    callback : called with a `Progress` after every fold
+
+    Examples
+    --------
+    >>> x = np.tile(np.arange(10.0), 3)
+    >>> X = np.column_stack([np.repeat([0, 1, 2], 10), x])
+    >>> found = compare(X, 2 * x + X[:, 0], task=0, methods=["pooled", "task-mean"], cv=3)
+    >>> found.use, round(found.table()[1]["rmse_tasks"], 1)
+    ('pooled', 3.3)
+    """
+    rows = read_rows(X, y, task=task)
+    chosen = contestants(methods, scaled, cv=cv, random_state=random_state, n_jobs=n_jobs)
+    return compare_rows(
+        rows, chosen, scaled, cv=cv, groups=groups, time_limit=time_limit, random_state=random_state, callback=callback
+    )
+
+
+def compare_rows(
+    rows: Rows,
+    chosen: Sequence[Contestant],
+    transformer: Transformer,
+    *,
+    cv: int,
+    groups: Any = None,
+    time_limit: float | None = None,
+    random_state: Any = 0,
+    callback: Callback | None = None,
+) -> Comparison:
+    """`compare` for rows that have been read, and contestants that have been chosen."""
+    fold = outer_folds(rows, transformer, cv=cv, groups=groups, random_state=random_state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what a method says about one fold is of no use here
+        outcomes = list(_race(chosen, rows, fold, groups, time_limit, callback))
+    return Comparison(outcomes, int(fold.max()) + 1)
+
+
+def outer_folds(rows: Rows, transformer: Transformer, *, cv: int, groups: Any, random_state: Any) -> NDArray[np.intp]:
+    """The outer fold of every row: within tasks, whole groups, common where tasks share their inputs."""
+    reader = Independent(task=rows.schema.task, features=transformer(True))
+    _, features, names = reader.fit_columns(rows)
+    gram = rows.gram(features, names)
+    return fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=random_state)
+
+
+def _race(
+    chosen: Sequence[Contestant],
+    rows: Rows,
+    fold: NDArray[np.intp],
+    groups: Any,
+    time_limit: float | None,
+    callback: Callback | None,
+) -> Iterator[Outcome]:
+    """Let every method predict every fold from the others, within its time."""
+    folds = np.unique(fold)
+    groups = None if groups is None else np.asarray(groups)
+    for place, one in enumerate(chosen):
+        seconds = time_limit or (SECONDS_GRAPH if one.has_graph else SECONDS)
+        prediction = np.full(rows.y.shape, np.nan)
+        started = process_time()
+        done = 0
+        trouble = ""
+        try:
+            with limited(seconds):
+                for f in folds:
+                    inside = np.flatnonzero(fold != f)
+                    predict = one.fit(rows.take(inside), None if groups is None else groups[inside])
+                    prediction[fold == f] = predict(rows.take(np.flatnonzero(fold == f)))
+                    done += 1
+                    report(callback, f"comparing ({one.name})", place * len(folds) + done, len(chosen) * len(folds))
+        except OutOfTime:
+            trouble = f"{done} of {len(folds)} folds within {seconds:g} s of processor time: raise the time limit"
+        except BAD_FIT as error:
+            trouble = in_short(error)
+        errors = None if trouble else _errors(rows, prediction, fold)
+        yield Outcome(one, errors, process_time() - started, trouble)
+
+
+def _errors(rows: Rows, prediction: NDArray[Any], fold: NDArray[np.intp]) -> Errors:
+    at = rows.targets()
+    predicted = prediction[at.row] if rows.codes is not None else prediction[at.row, at.codes]
+    return Errors.of_predictions(at.y, predicted, at.codes, len(rows.schema.labels), fold[at.row])
+
+
+class OutOfTime(BaseException):
+    """The time of a method is over. Not an Exception: searches that forgive failures must not forgive this."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise `OutOfTime` inside after so many seconds of processor time, where the system has such alarms."""
+    if not hasattr(signal, "ITIMER_PROF") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(*_: Any) -> NoReturn:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGPROF, ring)
+    # Again every second, should the first be lost in a callback that swallows it.
+    signal.setitimer(signal.ITIMER_PROF, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def in_short(error: Exception) -> str:
+    """The first sentence of an error; of a failed search, that of its first point."""
+    text = " ".join(str(error).split()).split("ValueError: ")[-1]
+    return text.split(". ")[0][:160]
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    errors = [f"{row[f'rmse_{kind}']:.4g} ± {row[f'rmse_{kind}_se']:.2g}" for kind in ("tasks", "pooled")]
+    gain = ""
+    if "gain_over_own" in row:
+        gain = f"{100 * row['gain_over_own']:+.1f} ± {100 * row['gain_over_own_se']:.1f} %"
+    return [f"{errors[0]:>20s}", f"{errors[1]:>20s}", f"{gain:>16s}", f"{row['seconds']:>8.1f} s"]
+
+
+def _clear(gain: Gain, sign: int = 1) -> bool:
+    return sign * gain.mean > CLEAR * gain.standard_error
+
+
+def _within(gain: Gain, errors: float) -> bool:
+    return gain.mean <= errors * gain.standard_error

@@ -1,0 +1,140 @@
+"""Models that change after the fit: tasks that come and tasks that go, as functions from Model to Model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from kinfolk.methods.gamtl.adopt import adopt_tasks
+from kinfolk.methods.gamtl.coupling import GraphCoupling
+from kinfolk.methods.gamtl.problem import remoteness
+from kinfolk.methods.model import ByTask, Model, Part
+from kinfolk.methods.structures import TaskGraph
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.tasks import task_codes
+
+Positions = NDArray[np.intp]
+
+
+def adopted(model: Model, new: GramStats) -> Model:
+    """The model with new tasks; those that are there keep their coefficients.
+
+    Every part takes the new tasks in: along a graph with the edges and weights that are best for them, all else fixed;
+    without a graph by what all tasks have in common, which a few more of them hardly move.
+    """
+    assert model.gram is not None
+    gram = model.gram + new
+    old_at = np.searchsorted(gram.labels, model.labels)
+    new_at = np.searchsorted(gram.labels, new.labels)
+    parts = [_part_with(part, model.known, new) for part in model.parts]
+    W = sum((part.share * W for part, W, _ in parts), np.zeros((new.n_tasks, new.n_features)))
+    c = sum((part.share * c for part, _, c in parts), np.zeros(new.n_tasks))
+    coef = _merged(gram.n_tasks, (old_at, model.coef), (new_at, W))
+    seen = _merged(gram.n_tasks, (old_at, model.seen), (new_at, np.ones(new.n_tasks, bool))).astype(bool)
+    details = {k: v.placed(old_at, gram.n_tasks) if isinstance(v, ByTask) else v for k, v in model.details.items()}
+    grown = replace(
+        model,
+        labels=gram.labels,
+        seen=seen,
+        coef=coef,
+        intercept=_merged(gram.n_tasks, (old_at, model.intercept), (new_at, c)),
+        parts=tuple(part for part, _, _ in parts),
+        held_out=None if model.held_out is None else model.held_out.placed(old_at, gram.n_tasks),
+        details=details,
+        gram=gram,
+        columns=None if model.columns is None else model.columns.with_labels(gram.labels),
+    )
+    return replace(grown, structure=_shown_graph(grown))
+
+
+def dropped(model: Model, tasks: Positions) -> Model:
+    """The model without some tasks, their statistics and their edges; the others keep their coefficients."""
+    kept = np.setdiff1d(np.arange(len(model.labels)), tasks)
+    if not len(kept):
+        raise ValueError(f"drop would remove all {len(model.labels)} tasks: at least one must stay")
+    assert model.gram is not None
+    kept_seen = np.isin(np.flatnonzero(model.seen), kept)
+    graph = model.structure
+    return replace(
+        model,
+        labels=model.labels[kept],
+        seen=model.seen[kept],
+        coef=model.coef[kept],
+        intercept=model.intercept[kept],
+        structure=None if graph is None else graph.among(kept),
+        parts=tuple(_part_of(part, kept_seen) for part in model.parts),
+        held_out=None if model.held_out is None else model.held_out.of(kept),
+        details={k: v.taken(kept) if isinstance(v, ByTask) else v for k, v in model.details.items()},
+        gram=model.gram.select(kept),
+        columns=None if model.columns is None else model.columns.with_labels(model.labels[kept]),
+    )
+
+
+def task_positions(model: Model, tasks: Any) -> Positions:
+    """Where tasks stand in a model, by name."""
+    if isinstance(tasks, str) or not np.ndim(tasks):
+        tasks = [tasks]
+    codes = task_codes(np.asarray(tasks), model.labels, "mean")
+    if (codes < 0).any():
+        strange = np.asarray(tasks)[codes < 0].tolist()[0]
+        known = ", ".join(map(repr, model.labels[:3].tolist()))
+        raise ValueError(f"task {strange!r} is not in this model ({len(model.labels)} tasks: {known}, ...)")
+    return codes
+
+
+def _part_with(part: Part, old: GramStats, new: GramStats) -> tuple[Part, Array, Array]:
+    """A part with new tasks, and their coefficients and intercepts."""
+    together = old + new
+    old_at = np.searchsorted(together.labels, old.labels)
+    new_at = np.searchsorted(together.labels, new.labels)
+    equations = part.equations(new)
+    coupling: Any = part.coupling
+    if isinstance(coupling, GraphCoupling):
+        V, edges = adopt_tasks(coupling, part.V, equations)
+        coupling = replace(coupling, adjacency=_with_edges(coupling.adjacency, old_at, edges, new_at))
+    else:
+        joined = part.equations(together)
+        V = coupling.inverse(joined).unknowns(joined.b)[new_at]
+    W, c = part.coefficients(equations, V)
+    merged = _merged(together.n_tasks, (old_at, part.V), (new_at, V))
+    return replace(part, coupling=coupling, V=merged), W, c
+
+
+def _part_of(part: Part, kept: NDArray[np.bool_]) -> Part:
+    """A part with some of its tasks."""
+    coupling: Any = part.coupling
+    if isinstance(coupling, GraphCoupling):
+        coupling = replace(coupling, adjacency=sparse.csr_array(coupling.adjacency[kept][:, kept]))
+    return replace(part, coupling=coupling, V=part.V[kept])
+
+
+def _shown_graph(model: Model) -> TaskGraph:
+    """The graph of the part that is shown, among all tasks."""
+    part = model.graph_part
+    assert part is not None
+    assert isinstance(part.coupling, GraphCoupling)
+    graph = TaskGraph(part.coupling.adjacency, model.labels[model.seen], remoteness(model.coef[model.seen]))
+    return graph if model.seen.all() else graph.expanded(model.labels)
+
+
+def _merged(T: int, *parts: tuple[Positions, NDArray[Any]]) -> NDArray[Any]:
+    whole = np.empty((T, *parts[0][1].shape[1:]))
+    for at, values in parts:
+        whole[at] = values
+    return whole
+
+
+def _with_edges(A: sparse.csr_array, old_at: Positions, edges: Array, new_at: Positions) -> sparse.csr_array:
+    """The adjacency of old and new tasks together."""
+    T = len(old_at) + len(new_at)
+    old = sparse.coo_array(A)
+    i, j = np.nonzero(edges)
+    here, there = new_at[i], old_at[j]
+    row = np.concatenate([old_at[old.coords[0]], here, there])
+    column = np.concatenate([old_at[old.coords[1]], there, here])
+    weight = np.concatenate([old.data, edges[i, j], edges[i, j]])
+    return sparse.csr_array((weight, (row, column)), shape=(T, T))

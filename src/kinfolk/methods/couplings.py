@@ -1,0 +1,133 @@
+"""How methods without a graph let tasks learn from each other, and the linear maps that follow.
+
+Each is a small record with one verb, `inverse(equations)`: the matrix N of `linear_map` for tasks with these normal
+equations. All of them have the form of a hub, w_t = m + F u_t with a penalty ||u_t||^2 each and m'R m on the common
+part, whose blocks have a closed form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from kinfolk.methods.linear_map import Inverse
+from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.equations import NormalEquations
+from kinfolk.solvers.ridge import Spectrum
+
+AT_ONCE = 2**22  # entries of (T, p, p) up to which the blocks of all tasks are kept
+SAME = 1e-12  # relative size of what is left of a direction that no task tells about
+LEAST_FREEDOM = 0.1  # of the rows: what is left for the noise is not taken for less
+
+
+class Coupling(Protocol):
+    """What ties tasks together, with all its numbers as fitted."""
+
+    def inverse(self, equations: NormalEquations) -> Inverse:
+        """N for tasks with these normal equations."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class HubInverse:
+    """N of w_t = m + F u_t with a penalty ||u_t||^2 each, and m'R m on the common part.
+
+    With K_t = F (I + F'G_t F)^-1 F', C_t = I - K_t G_t and Z = (sum_t G_t C_t + R)^-1,
+
+        N_ts = [t = s] K_t + C_t Z C_s'.
+    """
+
+    G: Array
+    K: Array
+    C: Array
+    Z: Array
+
+    @property
+    def at_once(self) -> bool:
+        """Closed forms: all tasks unless they fill the memory."""
+        return self.G.size <= AT_ONCE
+
+    def columns(self, task: int) -> Array:
+        """N_st for all s."""
+        found = self.C @ (self.Z @ self.C[task].T)
+        found[task] += self.K[task]
+        return found
+
+    def diagonal(self, tasks: NDArray[np.intp]) -> tuple[Array, Array]:
+        """N_tt and (N G N)_tt."""
+        G, K, C = self.G[tasks], self.K[tasks], self.C[tasks]
+        Ct = C.transpose(0, 2, 1)
+        common = C @ self.Z
+        cross = K @ G @ common @ Ct
+        seen = (self.C.transpose(0, 2, 1) @ self.G @ self.C).sum(axis=0)
+        noise = K @ G @ K + cross + cross.transpose(0, 2, 1) + common @ seen @ common.transpose(0, 2, 1)
+        return K + common @ Ct, noise
+
+    def unknowns(self, b: Array) -> Array:
+        """v_t = sum_s N_ts b_s for all t: the common part is summed once."""
+        common = self.Z @ np.einsum("spq,sp->q", self.C, b)
+        return np.einsum("tpq,tq->tp", self.K, b) + self.C @ common
+
+    def sample(self, most: int) -> NDArray[np.intp]:
+        """All tasks: nothing here costs more than T p^3."""
+        return np.arange(len(self.G))
+
+    def likelihood(self, equations: NormalEquations, rows: float, tasks: NDArray[np.intp]) -> tuple[float, float]:
+        """sigma2 from the residuals over what freedom the fit leaves; a hub knows its covariance: kappa = 1."""
+        V = self.unknowns(equations.b)
+        fit = float(equations.yy.sum() - 2 * (V * equations.b).sum() + np.einsum("tp,tpq,tq->", V, equations.G, V))
+        whole, _ = self.diagonal(tasks)
+        used = float(np.einsum("tpq,tqp->", whole, equations.G))
+        return max(fit, 0.0) / max(rows - used, LEAST_FREEDOM * rows, TINY), 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Hub:
+    """Tasks around a common centre: their covariance (p, p) relative to the noise, and the penalty on the centre."""
+
+    covariance: Array
+    centre: Array
+
+    def inverse(self, equations: NormalEquations) -> HubInverse:
+        """N, from a root F of the covariance."""
+        G = equations.G
+        value, vector = np.linalg.eigh(self.covariance)
+        F = vector * np.sqrt(np.maximum(value, 0.0))
+        K = F @ np.linalg.inv(np.eye(len(F)) + F.T @ G @ F) @ F.T
+        C = np.eye(len(F)) - K @ G
+        return HubInverse(G, K, C, linalg.pinvh((G @ C).sum(axis=0) + self.centre, rtol=SAME))
+
+
+@dataclass(frozen=True, eq=False)
+class Alone:
+    """Nothing in common: a ridge per task; without coefficients if the penalty is infinite."""
+
+    penalty: float
+
+    def inverse(self, equations: NormalEquations) -> HubInverse:
+        """N_tt = (G_t + penalty)^-1, and nothing between tasks."""
+        G = equations.G
+        zero = np.zeros_like(G)
+        if np.isinf(self.penalty):
+            return HubInverse(G, zero, zero, zero[0])
+        K = Spectrum.of(G, equations.b).inverse(self.penalty)
+        return HubInverse(G, np.broadcast_to(K, G.shape), zero, zero[0])
+
+
+@dataclass(frozen=True, eq=False)
+class ToMean:
+    """A pull of every task towards the mean of all, and a ridge."""
+
+    penalty: float
+    ridge: float
+
+    def inverse(self, equations: NormalEquations) -> HubInverse:
+        """N with K_t = C_t = (G_t + ridge + penalty)^-1."""
+        G = equations.G
+        K = np.broadcast_to(Spectrum.of(G, equations.b).inverse(self.ridge + self.penalty), G.shape)
+        own = K @ (G + self.ridge * np.eye(G.shape[1]))
+        return HubInverse(G, K, K, self.penalty * linalg.pinvh(own.sum(axis=0), rtol=SAME))

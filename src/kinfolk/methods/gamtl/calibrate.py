@@ -1,0 +1,147 @@
+"""From what a user asks for (neighbours, strength, metric) to the numbers of the objective: GAMTL's recipe, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.methods.gamtl.problem import Problem, independent
+from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.solvers.equations import NormalEquations, normal_equations
+from kinfolk.solvers.graph import DENSE_TASKS, theta_of_weights
+from kinfolk.solvers.random_effects import RandomEffects, fit_random_effects
+
+METRICS = {"identity": None, "learned": "diagonal", "learned_full": "full"}  # to covariances of the mixed model
+METRIC_TOLERANCE = 1e-3  # of the mixed model behind a metric, which is an estimate itself
+LEAST_STRENGTH = 1e-9  # strength=0 still learns a graph, from weights that do not feel it
+LEAST_SPREAD = 1e-6  # of the noise: least variance of intercepts, so that their penalty is finite
+ROUNDING = 1e-13  # of the terms of a normal equation
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The parameters of GAMTL that shape its problem; either alpha, beta, gamma or neighbors and strength count."""
+
+    alpha: float | None = None
+    beta: float | None = None
+    gamma: float | None = None
+    neighbors: float = 5
+    strength: float = 1.0
+    ridge: float = 1.0
+    anchor: float = 0.0
+    metric: str = "identity"
+    intercept: str | None = "free"
+
+    def problem(self, gram: GramStats, **solvers: Any) -> Problem:
+        """The problem for some statistics, with metric, theta and gamma from these statistics alone."""
+        effects = self.effects(gram)
+        problem = self.uncalibrated(gram, effects, **solvers)
+        if self.gamma is not None and gram.n_tasks > 1:
+            return problem
+        key = ("theta", self.metric, self.intercept, self.ridge, self.neighbors)
+        theta = gram.once(key, lambda: theta_at_start(problem, self.neighbors))
+        return calibrated(problem, theta, self.strength)
+
+    def effects(self, gram: GramStats) -> RandomEffects | None:
+        """The mixed model behind a learned metric and shrunk intercepts, if either is asked for."""
+        if self.metric == "identity" and self.intercept != "shrunk":
+            return None
+        covariance = METRICS[self.metric] or "diagonal"
+        intercept = "random" if self.intercept in ("shrunk", "coupled") else "free"
+        return mixed_model(gram, covariance, intercept, METRIC_TOLERANCE)
+
+    def uncalibrated(self, gram: GramStats, effects: RandomEffects | None, **solvers: Any) -> Problem:
+        """The problem with the numbers that were given; gamma is 0 if none was."""
+        equations = normal_equations(gram, self.intercept)
+        ridge = np.diag(self.ridge * equations.penalised())
+        if effects is not None and METRICS[self.metric]:
+            equations = equations.in_basis(effects.root())
+            assert equations.basis is not None
+            ridge = equations.basis.T @ ridge @ equations.basis
+        scale = np.ones(equations.shape[1])
+        shrinkage = np.zeros(equations.shape[1])
+        if self.intercept == "shrunk":
+            assert effects is not None
+            scale[-1] = 0.0
+            shrinkage[-1] = effects.sigma2 / max(effects.intercept_sd**2, LEAST_SPREAD * effects.sigma2, TINY)
+        return Problem(
+            ridge=ridge,
+            anchor=self.anchor,
+            scale=scale,
+            shrinkage=shrinkage,
+            equations=equations,
+            alpha=self.alpha or 1.0,
+            beta=self.beta or 1.0,
+            gamma=self.gamma or 0.0,
+            **solvers,
+        )
+
+
+def mixed_model(gram: GramStats, covariance: str, intercept: str, tol: float, **options: Any) -> RandomEffects:
+    """The mixed model of some statistics; asked for again with the same options it is not fitted again."""
+    fit: Callable[[], RandomEffects] = lambda: fit_random_effects(  # noqa: E731
+        gram, covariance=covariance, intercept=intercept, tol=tol, **options
+    )
+    return gram.once(("mixed model", covariance, intercept, tol, *sorted(options.items())), fit)
+
+
+def theta_at_start(problem: Problem, neighbors: float) -> float:
+    """theta for about `neighbors` neighbours in the graph of the independent fits.
+
+    Where the fits differ by rounding only (copied tasks, one row per task), rounding would make the graph: theta is
+    then in units of the targets, in which it has no effect.
+    """
+    equations = problem.equations
+    V = problem.start()
+    if _differ_by_rounding(equations, problem.ridge, V, problem.scale > 0):
+        unit = float(equations.yy.sum()) / max(float(np.trace(equations.G, axis1=1, axis2=2).sum()), TINY)
+        return 1 / unit if 0 < unit < np.inf else 1.0
+    return theta_of_weights(V * problem.scale, neighbors, problem.candidates)
+
+
+def _differ_by_rounding(equations: NormalEquations, ridge: Array, V: Array, coupled: NDArray[np.bool_]) -> bool:
+    """Whether the tasks' coupled unknowns differ by no more than cancellation in the normal equations may leave."""
+    diagonal = np.diagonal(equations.G, axis1=1, axis2=2) + np.diagonal(ridge)
+    terms = np.abs(equations.b) + (np.abs(equations.G) @ np.abs(V)[:, :, None])[:, :, 0]
+    apart = diagonal * np.abs(V - V.mean(axis=0))
+    return bool((apart <= ROUNDING * terms)[:, coupled].all())
+
+
+def calibrated(problem: Problem, theta: float, strength: float) -> Problem:
+    """The problem with alpha, beta and gamma for a given theta and a pull of `strength` (docs/maths.md).
+
+    theta comes from the independent fits and stays: chosen anew from coupled weights it would follow its own choice,
+    and the graph would fall apart into pairs. gamma is set so that the mean of 2 gamma degree is `strength` times the
+    mean of tr(G_t) / d, first for the graph of the independent fits, then for the graphs that follow from it, whose
+    degrees are larger.
+    """
+    equations = problem.equations
+    anchor = problem.anchor
+    start = independent(equations, problem.ridge)
+    own = np.trace(equations.G, axis1=1, axis2=2).mean() / equations.shape[1]
+    target = max(strength, LEAST_STRENGTH) * (own if own > TINY else 1.0)  # features that never vary have no weight
+
+    def with_gamma(gamma: float) -> Problem:
+        along = gamma * max(1 - anchor, 1e-6)  # with anchor = 1 weights and graph do not meet: any positive value does
+        return replace(problem, alpha=along / theta, beta=along / (2 * theta), gamma=gamma)
+
+    W = start
+    gamma = target
+    for k in range(rounds := _rounds(len(start))):
+        graph = with_gamma(gamma).graph_step(W, None)
+        degree = (1 - anchor) * graph.value.sum() / len(start) + anchor
+        gamma = target / (2 * degree)
+        if k + 1 < rounds:
+            W = with_gamma(gamma).weight_step(graph.value, start).value
+    return with_gamma(gamma)
+
+
+def _rounds(n_tasks: int) -> int:
+    """How often gamma is set anew: once for very many tasks, never for a single one."""
+    if n_tasks == 1:
+        return 0
+    return 3 if n_tasks <= DENSE_TASKS else 1

@@ -1,0 +1,138 @@
+"""A graph as what ties tasks together: the weight step with everything held fixed, as a linear map of the targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+from scipy.optimize import minimize_scalar
+from scipy.sparse.csgraph import breadth_first_order
+
+from kinfolk.methods.gamtl.calibrate import Recipe
+from kinfolk.methods.gamtl.problem import Penalty, Problem
+from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.equations import NormalEquations
+from kinfolk.solvers.weights import WeightSystem, solve_system
+from kinfolk.solvers.weights.direct import dense_matrix
+
+DENSE_UNKNOWNS = 4000  # dT up to which N is held whole: 128 MB
+
+
+@dataclass(frozen=True, eq=False)
+class GraphCoupling:
+    """Tasks tied along a fitted graph.
+
+    Attributes
+    ----------
+    adjacency : CSR (T, T) among the tasks with rows
+    penalty : the terms of the objective, with the numbers that were used
+    recipe : what these numbers were made from, to make them anew on other statistics
+    """
+
+    adjacency: sparse.csr_array
+    penalty: Penalty
+    recipe: Recipe
+
+    def problem(self, equations: NormalEquations) -> Problem:
+        """The objective with the fitted numbers, for tasks with these normal equations."""
+        return Problem(**vars(self.penalty), equations=equations)
+
+    def inverse(self, equations: NormalEquations) -> GraphInverse:
+        """N of the weight step."""
+        return GraphInverse(self.problem(equations).system(self.adjacency), equations.G)
+
+
+@dataclass(frozen=True, eq=False)
+class GraphInverse:
+    """N of a weight system whose data part is G: whole when small, by conjugate gradients when large."""
+
+    system: WeightSystem
+    G: Array
+
+    @property
+    def at_once(self) -> bool:
+        """Where N is held whole."""
+        return self.system.b.size <= DENSE_UNKNOWNS
+
+    @cached_property
+    def whole(self) -> Array:
+        """N as (T, p, T, p)."""
+        T, p = self.system.b.shape
+        factor = linalg.cho_factor(dense_matrix(self.system), overwrite_a=True)
+        return linalg.cho_solve(factor, np.eye(T * p), overwrite_b=True).reshape(T, p, T, p)
+
+    def columns(self, task: int) -> Array:
+        """N_st for all s."""
+        T, p = self.system.b.shape
+        if self.at_once:
+            return self.whole[:, :, task, :]
+        found = np.empty((T, p, p))
+        for j in range(p):
+            unit = np.zeros((T, p))
+            unit[task, j] = 1.0
+            found[:, :, j] = solve_system(replace(self.system, b=unit)).value
+        return found
+
+    def diagonal(self, tasks: NDArray[np.intp]) -> tuple[Array, Array]:
+        """N_tt and (N G N)_tt = sum_s N_ts G_s N_st."""
+        whole = np.empty((len(tasks), *self.G.shape[1:]))
+        noise = np.empty_like(whole)
+        for k, t in enumerate(tasks):
+            C = self.columns(t)
+            whole[k] = C[t]
+            noise[k] = np.tensordot(C, np.matmul(self.G, C), ((0, 1), (0, 1)))
+        return whole, noise
+
+    def sample(self, most: int) -> NDArray[np.intp]:
+        """All tasks, or up to `most` of them that are near each other in the graph, breadth first from a few seeds."""
+        T = len(self.system.b)
+        if most >= T:
+            return np.arange(T)
+        found = np.zeros(0, np.intp)
+        for seed in np.random.default_rng(0).permutation(T):
+            if seed not in found:
+                near = breadth_first_order(self.system.L, seed, directed=False, return_predecessors=False)
+                found = np.union1d(found, near[: max(most // 4, 1)])
+            if len(found) >= most:
+                break
+        return np.sort(found[:most])
+
+    def likelihood(self, equations: NormalEquations, rows: float, tasks: NDArray[np.intp]) -> tuple[float, float]:
+        """sigma2 and kappa of greatest likelihood, over the rows of some tasks and the edges between them.
+
+        With U'(G + P)U = I and U'GU = diag(g) for the prior precision P / (kappa sigma2), entries of U'b are
+        independent, with variances sigma2 (g + kappa g^2 / (1 - g)); those with g = 1 have no prior and say nothing
+        about kappa.
+        """
+        system = self.system.restricted(tasks)
+        every = np.arange(len(tasks))
+        G = np.zeros((len(tasks), system.b.shape[1]) * 2)
+        G[every, :, every] = equations.G[tasks]
+        # G u = g (G + P) u: g is the share of a direction that the data set, not the prior.
+        g, U = linalg.eigh(G.reshape(system.b.size, -1), dense_matrix(system))
+        return _best_spread(np.clip(g, 0.0, 1.0), U.T @ system.b.ravel(), float(equations.yy[tasks].sum()), rows)
+
+
+def _best_spread(g: Array, b: Array, yy: float, rows: float) -> tuple[float, float]:
+    """sigma2 and kappa from independent entries b with the data's shares g; `rows` and yy count what is left."""
+    seen = g > 1e-10  # below: directions that no row looks into
+    rest = max(yy - float((b[seen] ** 2 / g[seen]).sum()), 0.0)
+    drawn = seen & (g < 1 - 1e-9)  # above: directions without a prior
+    g = g[drawn]
+    b = b[drawn]
+    count = max(rows - float(seen.sum()), 0.0) + len(g)
+    if count < 1:
+        return TINY, 1.0
+
+    def variance(log_kappa: float) -> Array:
+        return g + np.exp(log_kappa) * g**2 / (1 - g)
+
+    def deviance(log_kappa: float) -> float:
+        v = variance(log_kappa)
+        return count * np.log(max(float((b**2 / v).sum()) + rest, TINY)) + float(np.log(v).sum())
+
+    log_kappa = minimize_scalar(deviance, bounds=(-7.0, 10.0), method="bounded").x if len(g) else 0.0
+    return (float((b**2 / variance(log_kappa)).sum()) + rest) / count, float(np.exp(log_kappa))

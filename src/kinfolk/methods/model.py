@@ -1,0 +1,337 @@
+"""The record of a fit: everything that prediction, explanation, reports and files need. Nobody asks who made it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+
+from kinfolk.methods.couplings import Coupling
+from kinfolk.methods.linear_map import LinearMap
+from kinfolk.methods.structures import Structure
+from kinfolk.methods.uncertainty import HeldOut, Uncertainty, uncertainty
+from kinfolk.rows.columns import Columns
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.tasks import task_codes
+from kinfolk.solvers.equations import NormalEquations, normal_equations
+
+PREDICT_BLOCK = 65_536  # rows whose coefficients are gathered at a time
+
+
+class Population(NamedTuple):
+    """The model of a task nobody has seen: slopes (d,) and intercept."""
+
+    coef: Array
+    intercept: float
+
+
+@dataclass(frozen=True, eq=False)
+class ByTask:
+    """A fitted attribute with an entry per task along `axis`."""
+
+    values: NDArray[Any]
+    axis: int = 0
+
+    def placed(self, position: NDArray[np.intp], T: int) -> ByTask:
+        """The same among T tasks, where these stand at `position`; NaN (-1 for whole numbers) at the others."""
+        shape = list(self.values.shape)
+        shape[self.axis] = T
+        grown = np.full(shape, np.nan if self.values.dtype.kind == "f" else -1, self.values.dtype)
+        np.moveaxis(grown, self.axis, 0)[position] = np.moveaxis(self.values, self.axis, 0)
+        return ByTask(grown, self.axis)
+
+    def taken(self, tasks: NDArray[Any]) -> ByTask:
+        """The entries of some tasks, by position."""
+        return ByTask(np.take(self.values, tasks, self.axis), self.axis)
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """How the fit went: certificates at the end and, of an iteration, its objective, its length and how it ended."""
+
+    optimality: dict[str, Any]
+    history: Array | None = None
+    n_iter: int | None = None
+    converged: bool | None = None
+
+    def attributes(self) -> dict[str, Any]:
+        """The fitted attributes that tell this."""
+        named = {
+            "optimality_": self.optimality,
+            "objective_history_": self.history,
+            "n_iter_": self.n_iter,
+            "converged_": self.converged,
+        }
+        return {name: value for name, value in named.items() if value is not None}
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One linear map from targets to coefficients, as fitted: nothing is solved again to use it.
+
+    Attributes
+    ----------
+    name : the method it comes from, with its parameters
+    coupling : what ties the tasks together, with its numbers
+    V : unknowns (S, p) of the S tasks with rows
+    share : in the mixture; 0 for a graph that is shown, but does not predict
+    intercept : the treatment of the intercept, see `normal_equations`
+    origin : (x0, y0) that an intercept column refers to; None for free intercepts
+    basis : (d, d), if the slopes are basis times unknowns
+    units : (d,) by which the features were divided
+    shown : whether its graph is the one that people see
+    """
+
+    name: str
+    coupling: Coupling
+    V: Array
+    share: float = 1.0
+    intercept: str | None = "free"
+    origin: tuple[Array, float] | None = None
+    basis: Array | None = None
+    units: Array | None = None
+    shown: bool = False
+
+    @classmethod
+    def of(cls, name: str, coupling: Coupling, equations: NormalEquations, V: Array, intercept: str | None) -> Part:
+        """A part with the normal equations that it was solved with."""
+        origin = (equations.x0[0], float(equations.y0[0])) if equations.has_ones else None
+        basis = equations.basis
+        if basis is not None:
+            d = len(basis) - equations.has_ones
+            basis = basis[:d, :d]
+        return cls(name, coupling, V, intercept=intercept, origin=origin, basis=basis)
+
+    def equations(self, gram: GramStats) -> NormalEquations:
+        """Normal equations of some tasks in the unknowns of this part."""
+        scaled = gram if self.units is None else gram.rescaled(self.units)
+        found = normal_equations(scaled, self.intercept, origin=self.origin)
+        return found if self.basis is None else found.in_basis(self.basis)
+
+    def map(self, gram: GramStats) -> LinearMap:
+        """The linear map of tasks with these statistics."""
+        equations = self.equations(gram)
+        units = np.ones(gram.n_features) if self.units is None else self.units
+        return LinearMap(equations, self.coupling.inverse(equations), units, self.share)
+
+    def coefficients(self, equations: NormalEquations, V: Array) -> tuple[Array, Array]:
+        """Slopes and intercepts, in the units of the rows, of tasks with these equations and unknowns."""
+        W, c = equations.coefficients(V)
+        return W if self.units is None else W / self.units, c
+
+    def in_units(self, scale: Array) -> Part:
+        """The same part, if its features were divided by `scale` before."""
+        return replace(self, units=scale if self.units is None else scale * self.units)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What was fitted, over T labelled tasks; every per-task array has T entries in the order of `labels`.
+
+    Attributes
+    ----------
+    labels : (T,), sorted
+    seen : (T,), whether a task had rows; those that had none have the coefficients of the population
+    coef, intercept : (T, d) and (T,)
+    population : the model of a task nobody has seen
+    structure : what the method says about the relations of tasks, or None
+    parts : the model as a sum of linear maps of the targets; empty for methods that are not linear in them
+    held_out : cross-validated errors by task, or None
+    course : how the fit went
+    details : what only this method has to tell, by the name of the fitted attribute
+    gram : statistics of the rows; None in a copy that only predicts
+    columns : the rules by which a table became features; None for a model of statistics
+    method : the method with its parameters, to be fitted again
+    """
+
+    labels: NDArray[Any]
+    seen: NDArray[np.bool_]
+    coef: Array
+    intercept: Array
+    population: Population
+    structure: Structure | None = None
+    parts: tuple[Part, ...] = ()
+    held_out: HeldOut | None = None
+    course: Course | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    gram: GramStats | None = None
+    columns: Columns | None = None
+    method: Any = field(default=None, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        gram: GramStats,
+        coef: Array,
+        intercept: Array | None = None,
+        *,
+        population: Population | None = None,
+        **others: Any,
+    ) -> Model:
+        """A model of tasks that all have rows; by default every task's line goes through its means.
+
+        The population is by default the mean over tasks.
+        """
+        if intercept is None:
+            intercept = gram.y_mean - np.einsum("td,td->t", gram.x_mean, coef)
+        if population is None:
+            population = Population(coef.mean(axis=0), float(intercept.mean()))
+        seen = np.ones(gram.n_tasks, bool)
+        return cls(gram.labels, seen, coef, intercept, population, gram=gram, **others)
+
+    def among(self, gram: GramStats) -> Model:
+        """The same model among all tasks of `gram`, some of which have no rows."""
+        if len(gram.labels) == len(self.labels):
+            return replace(self, gram=gram)
+        T = gram.n_tasks
+        position = np.searchsorted(gram.labels, self.labels)
+        coef = np.tile(self.population.coef, (T, 1))
+        coef[position] = self.coef
+        intercept = np.full(T, self.population.intercept)
+        intercept[position] = self.intercept
+        seen = np.zeros(T, bool)
+        seen[position] = True
+        return replace(
+            self,
+            labels=gram.labels,
+            seen=seen,
+            coef=coef,
+            intercept=intercept,
+            structure=None if self.structure is None else self.structure.expanded(gram.labels),
+            held_out=None if self.held_out is None else self.held_out.placed(position, T),
+            details={k: v.placed(position, T) if isinstance(v, ByTask) else v for k, v in self.details.items()},
+            gram=gram,
+        )
+
+    def in_units(self, scale: Array) -> Model:
+        """The same model, if its features were divided by `scale` before it was fitted."""
+        population = Population(self.population.coef / scale, self.population.intercept)
+        parts = tuple(part.in_units(scale) for part in self.parts)
+        return replace(self, coef=self.coef / scale, population=population, parts=parts)
+
+    def for_prediction(self) -> Model:
+        """A light copy without statistics, that can travel to workers."""
+        return replace(self, gram=None, parts=(), details={}, structure=None, method=None, course=None)
+
+    @property
+    def name(self) -> str:
+        """The class of the method, for sentences."""
+        return "the model" if self.method is None else type(self.method).__name__
+
+    @property
+    def known(self) -> GramStats:
+        """Statistics of the tasks that had rows."""
+        assert self.gram is not None
+        return self.gram.with_rows()
+
+    @property
+    def graph_part(self) -> Part | None:
+        """The part whose graph is shown, if there is one."""
+        return next((part for part in self.parts if part.shown), None)
+
+    @cached_property
+    def maps(self) -> tuple[LinearMap, ...]:
+        """The parts that predict, as linear maps of the targets."""
+        if not self.parts:
+            raise ValueError(
+                f"{self.name} is not a linear function of the targets: use GAMTL, GAMTLCV, RBFGAMTL, Independent, "
+                "Pooled, MeanShrunk or RandomSlopes"
+            )
+        return tuple(part.map(self.known) for part in self.parts if part.share > 0)
+
+    @cached_property
+    def uncertainty(self) -> Uncertainty:
+        """Noise of every task and width of the prior, learned at the first call."""
+        held_out = None if self.held_out is None else self.held_out.of(self.seen)
+        return uncertainty(self.maps, self.known, self.coef[self.seen], self.intercept[self.seen], held_out)
+
+    @cached_property
+    def _with_population(self) -> tuple[Array, Array]:
+        """Coefficients with one more row, the population model, where the code -1 of unseen tasks points."""
+        W = np.vstack([self.coef, self.population.coef])
+        return W, np.append(self.intercept, self.population.intercept)
+
+    def predict(self, X: Array, codes: NDArray[np.intp]) -> Array:
+        """Predictions for features X (n, d) of the tasks at `codes`; -1 is a task nobody has seen."""
+        W, c = self._with_population
+        prediction = c[codes]
+        for start in range(0, len(X), PREDICT_BLOCK):
+            block = slice(start, start + PREDICT_BLOCK)
+            prediction[block] += np.einsum("nd,nd->n", X[block], W[codes[block]])
+        return prediction
+
+    def std(self, X: Array, codes: NDArray[np.intp]) -> Array:
+        """Standard deviation of a new observation; a task without rows may be like any of those with rows."""
+        known = self.uncertainty
+        among_seen = np.append(np.where(self.seen, np.cumsum(self.seen) - 1, -1), -1)[codes]
+        old = among_seen >= 0
+        std = np.empty(len(X))
+        std[old] = known.std(X[old], among_seen[old])
+        if not old.all():
+            level = self.intercept[self.seen, None] + self.coef[self.seen] @ X[~old].T
+            std[~old] = np.sqrt(level.var(axis=0) + known.noise.mean())
+        return std
+
+    def predict_table(self, X: Any, *, unseen: str = "error", return_std: bool = False) -> Any:
+        """Predictions for a table like that of fit: one per row, or one column per task of wide targets."""
+        assert self.columns is not None
+        features, labels = self.columns.read(X, self.name)
+        if labels is not None:
+            codes = task_codes(labels, self.labels, unseen)
+            prediction = self.predict(features, codes)
+            return (prediction, self.std(features, codes)) if return_std else prediction
+        wide = features @ self.coef.T + self.intercept
+        columns: Any = 0 if self.columns.single else self.columns.schema.columns
+        return (wide[:, columns], self._wide_std(features)[:, columns]) if return_std else wide[:, columns]
+
+    def _wide_std(self, X: Array) -> Array:
+        T = len(self.labels)
+        return self.std(np.repeat(X, T, axis=0), np.tile(np.arange(T), len(X))).reshape(len(X), T)
+
+    @cached_property
+    def attributes(self) -> dict[str, Any]:
+        """The fitted attributes of the estimator, by name."""
+        found = {
+            "tasks_": self.labels,
+            "coef_": self.coef,
+            "intercept_": self.intercept,
+            "population_coef_": self.population.coef,
+            "population_intercept_": self.population.intercept,
+            "structure_": self.structure,
+            "gram_": self.gram,
+        }
+        adjacency = getattr(self.structure, "adjacency", None)
+        if adjacency is not None:
+            found |= {"graph_": self.structure, "adjacency_": adjacency}
+        for record in (self.columns, self.course, self.held_out):
+            found |= {} if record is None else record.attributes()
+        return found | {k: v.values if isinstance(v, ByTask) else v for k, v in self.details.items()}
+
+
+def as_model(fitted: Any, caller: str = "this") -> Model:
+    """The record of a fitted estimator, or the record itself."""
+    if isinstance(fitted, Model):
+        return fitted
+    if not hasattr(fitted, "fit"):
+        raise TypeError(f"{caller} takes a fitted model, got {type(fitted).__name__}")
+    found = getattr(fitted, "model_", None)
+    if not isinstance(found, Model):
+        raise NotFittedError(
+            f"This {type(fitted).__name__} instance is not fitted yet. Call 'fit' before using this estimator."
+        )
+    return found
+
+
+def structure_of(given: Any, caller: str) -> Structure | None:
+    """A structure itself, or that of a fitted model, which may be None; an error for anything else."""
+    if isinstance(given, Structure):
+        return given
+    if not isinstance(given, Model) and not hasattr(given, "fit"):
+        known = "a TaskGraph, TaskCovariance, TaskPrecision or TaskTree"
+        raise TypeError(f"{caller} takes a fitted model, {known}, got {type(given).__name__}")
+    structure: Structure | None = as_model(given, caller).structure
+    return structure

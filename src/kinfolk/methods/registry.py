@@ -1,0 +1,45 @@
+"""All methods of the package: a file here or in `estimators` that defines one is found, listed and compared."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
+
+from kinfolk.methods.method import MultiTaskRegressor, command_name
+
+ROOMS = ("kinfolk.estimators", "kinfolk.methods")
+
+
+@cache
+def all_methods() -> dict[str, type[MultiTaskRegressor]]:
+    """Classes by the names that the command line uses, ours first, the simplest of them before.
+
+    Examples
+    --------
+    >>> list(all_methods())[:4]
+    ['gamtlcv', 'gamtl', 'rbf-gamtl', 'bmsl']
+    """
+    ours, others = (methods_in(room) for room in ROOMS)
+    named = [*sorted(ours.values(), key=lambda method: method.simplicity), *others.values()]
+    return {command_name(method.__name__): method for method in named}
+
+
+def methods_in(room: str) -> dict[str, type[MultiTaskRegressor]]:
+    """The public methods that the modules of a folder define, by the names of their classes."""
+    spec = find_spec(room)
+    assert spec is not None
+    modules = [import_module(module.name) for module in iter_modules(spec.submodule_search_locations, f"{room}.")]
+    found = {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if _is_method(value) and value.__module__ == module.__name__
+    }
+    return dict(sorted(found.items()))
+
+
+def _is_method(value: object) -> bool:
+    """Whether something is a method with a phrase about itself; common bases have none."""
+    return isinstance(value, type) and issubclass(value, MultiTaskRegressor) and bool(value.shares)

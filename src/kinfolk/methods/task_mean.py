@@ -1,0 +1,49 @@
+"""The mean target of every task: what any use of the inputs has to beat."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from kinfolk.methods.couplings import Alone
+from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import Course, Model, Part
+from kinfolk.methods.parameters import parameters
+from kinfolk.rows.gram import GramStats
+from kinfolk.solvers.equations import normal_equations
+
+
+@parameters
+class TaskMean(MultiTaskRegressor):
+    """Predicts every task by the mean of its training targets, whatever the inputs.
+
+    Parameters
+    ----------
+    task : name or position of the task column of X; None if y has one column per task
+    features : a transformer for the non-task columns, which do not matter here
+    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+
+    Attributes
+    ----------
+    coef_, intercept_ : zeros (T, d), and the means (T,); tasks_ : their labels
+
+    Examples
+    --------
+    >>> X = np.array([["a", 1.0], ["a", 2.0], ["b", 3.0]], dtype=object)
+    >>> TaskMean(task=0).fit(X, [0.0, 4.0, 5.0]).intercept_
+    array([2., 5.])
+    """
+
+    shares: ClassVar[str] = "nothing shared, no inputs"
+    simplicity: ClassVar[int] = 0
+
+    def needs_two_rows(self) -> bool:
+        """One row has a mean."""
+        return False
+
+    def learn(self, gram: GramStats) -> Model:
+        """No slopes, and the means as intercepts."""
+        W = np.zeros_like(gram.b)
+        part = Part.of(self.name, Alone(np.inf), normal_equations(gram, "free"), W, "free")
+        return Model.of(gram, W, gram.y_mean.copy(), parts=(part,), course=Course({"residual": 0.0}))

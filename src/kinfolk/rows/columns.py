@@ -1,0 +1,91 @@
+"""What a model remembers about tables: the rules by which one became features, for every table that comes later."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.rows.gram import Array
+from kinfolk.rows.tables import Table, read_table
+from kinfolk.rows.tasks import Rows, Schema, read_for_predict, read_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns of the table of fit, and the fitted transformers between it and the features.
+
+    Attributes
+    ----------
+    schema : names and order of the columns, and which of them is the task
+    transformer : fitted, for the columns without the task; None for features as they are
+    basis : fitted functions of these features, e.g. radial basis functions, or None
+    single : whether fit had one target and no task column, so that predict gives one number per row
+    """
+
+    schema: Schema
+    transformer: Any = None
+    basis: Any = None
+    single: bool = False
+
+    @property
+    def task(self) -> str | int | None:
+        """Name or position of the task column; None for wide targets."""
+        return self.schema.task
+
+    @property
+    def inputs(self) -> int:
+        """Number of columns that are not the task."""
+        return self.schema.width - (self.schema.task is not None)
+
+    @property
+    def steps(self) -> list[Any]:
+        """The fitted transformers, in order."""
+        return [step for step in (self.transformer, self.basis) if step is not None]
+
+    def features(self, table: Table) -> Array:
+        """Features of a table without its task column."""
+        X = table.features() if self.transformer is None else as_features(self.transformer.transform(table.native))
+        return X if self.basis is None else as_features(self.basis.transform(X))
+
+    def read(self, X: Any, name: str) -> tuple[Array, NDArray[Any] | None]:
+        """Features of new rows, and their task labels if the table has a task column; `name` is for errors."""
+        table, labels = read_for_predict(X, self.schema, name)
+        return self.features(table), labels
+
+    def read_with_targets(self, X: Any, y: Any, name: str, sample_weight: Any = None) -> tuple[Rows, Array]:
+        """Checked rows of a table like that of fit, with targets, and their features."""
+        read_table(X).check_against(self.schema.names, self.schema.width, name)
+        rows = read_rows(X, y, task=self.task, sample_weight=sample_weight)
+        return rows, self.features(rows.table)
+
+    def with_labels(self, labels: NDArray[Any]) -> Columns:
+        """The same for other tasks."""
+        return replace(self, schema=replace(self.schema, labels=labels))
+
+    def attributes(self) -> dict[str, Any]:
+        """What scikit-learn expects of a fitted estimator."""
+        found: dict[str, Any] = {"n_features_in_": self.schema.width, "features_": self.transformer}
+        if self.schema.names is not None:
+            found["feature_names_in_"] = np.asarray(self.schema.names, dtype=object)
+        return found
+
+
+def as_features(X: Any) -> Array:
+    """The output of a transformer as a dense, finite array."""
+    X = X.toarray() if hasattr(X, "toarray") else X
+    X = np.asarray(X, dtype=np.float64)
+    if not np.isfinite(X).all():
+        raise ValueError("the `features` transformer returned NaN or infinite values: impute them before or inside it")
+    return X
+
+
+def names_out(transformer: Any, table: Table) -> tuple[str, ...] | None:
+    """Names of the features that a transformer makes, if it tells."""
+    try:
+        given = None if table.names is None else np.asarray(table.names, dtype=object)
+        return tuple(transformer.get_feature_names_out(given))
+    except (AttributeError, ValueError, TypeError):
+        return None
