@@ -10,11 +10,6 @@ from typing import Any
 import numpy as np
 
 from kinfolk.cli.console import Console, duration
-<<<<<<< HEAD
-from kinfolk.cli.kinds import counted
-=======
-from kinfolk.cli.methods import find_method
->>>>>>> 9ffaeef82b1e4dbf8876d6d80f94018ab9481be8
 from kinfolk.cli.outputs import check_outputs
 from kinfolk.cli.tables import Training, counted, open_table, training_rows, wants_stream
 from kinfolk.files import is_special

@@ -6,21 +6,13 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
-<<<<<<< HEAD
-from kinfolk.cli.columns import Training
-from kinfolk.cli.encoding import transformer
-from kinfolk.cli.methods import parse_settings
-from kinfolk.judge.contestants import find_method
-from kinfolk.judge.tuning import fit_tuned, open_grid
-from kinfolk.methods.registry import all_methods
-=======
-import numpy as np
-
 from kinfolk.cli.console import Console
-from kinfolk.cli.methods import find_method, methods, parse_settings
+from kinfolk.cli.methods import parse_settings
 from kinfolk.cli.tables import Training
+from kinfolk.judge.contestants import find_method
+from kinfolk.judge.tuning import cross_validated_error, fit_tuned, open_grid
 from kinfolk.memory import in_words
->>>>>>> 9ffaeef82b1e4dbf8876d6d80f94018ab9481be8
+from kinfolk.methods.registry import all_methods
 from kinfolk.progress import Callback
 from kinfolk.rows.tasks import read_rows
 
@@ -56,30 +48,12 @@ class Plan:
             return {}
         return open_grid(cls(), self.settings)
 
-<<<<<<< HEAD
-    def fit(self, rows: Training, callback: Callback | None = None) -> tuple[Any, float | None]:
+    def fit(self, rows: Training, task: str, callback: Callback | None = None) -> tuple[Any, float | None]:
         """The fitted model and, where one was chosen by it, its cross-validated error: RMSE, mean over tasks."""
-        task, *inputs = rows.X.columns
-        features = transformer(inputs, rows.categories, scale=not self.scales_itself)
+        features = rows.features(scale=not self.scales_itself)
         return fit_tuned(
             self.estimator(task, features, callback),
             read_rows(rows.X, rows.y, task=task),
-=======
-    def fit(self, rows: Training, task: str, callback: Callback | None = None, **more: Any) -> tuple[Any, float | None]:
-        """The fitted model and, where one was chosen by it, its cross-validated error: RMSE, mean over tasks."""
-        features = rows.features(scale=self.method not in SCALES_ITSELF)
-        grid = self.grid()
-        if not grid:
-            model = self.estimator(task, features, callback).set_params(**more)
-            model.fit(rows.X, rows.y, groups=rows.groups)
-            return model, cross_validated_error(model)
-        model = self.estimator(task, features).set_params(**more)
-        found = tune(
-            model,
-            grid,
-            rows.X,
-            rows.y,
->>>>>>> 9ffaeef82b1e4dbf8876d6d80f94018ab9481be8
             cv=self.cv,
             groups=rows.groups,
             random_state=self.seed,
@@ -89,19 +63,8 @@ class Plan:
         )
 
 
-<<<<<<< HEAD
-def recipe_of(options: argparse.Namespace) -> Plan:
-=======
-def cross_validated_error(model: Any) -> float | None:
-    """Of a model that cross-validates inside fit: one error per task, or one per penalty tried."""
-    if not hasattr(model, "cv_errors_"):
-        return None
-    errors = np.asarray(model.cv_errors_)
-    return float(np.nanmean(errors) if hasattr(model, "limit_errors_") else errors.min())
-
-
 def fit_in_blocks(
-    recipe: Recipe, rows: Training, options: argparse.Namespace, console: Console
+    plan: Plan, rows: Training, options: argparse.Namespace, console: Console
 ) -> tuple[Any, float | None]:
     """The model fitted from the statistics of a table that is read in blocks."""
     from kinfolk.large.files import fit_frame
@@ -109,26 +72,24 @@ def fit_in_blocks(
 
     source = rows.source
     console.note(f"{source.root.name} ({in_words(source.size)}) is read in blocks")
-    if recipe.grid():
-        console.note(f"{recipe.method} takes the parameters that are not --set as they are by default")
-    features = rows.features(scale=recipe.method not in SCALES_ITSELF)
-    model = recipe.estimator(options.task, features, console.callback)
-    fitted = features.fit(rows.X) if isinstance(features, TableRules) else None
+    if plan.grid():
+        console.note(f"{plan.method} takes the parameters that are not --set as they are by default")
+    features = rows.features(scale=not plan.scales_itself)
+    model = plan.estimator(options.task, features, console.callback)
     fit_frame(
         model,
         rows.X,
         source,
         target=options.target,
         groups=options.groups,
-        fitted=fitted,
-        n_jobs=max(2, recipe.jobs),
+        fitted=features.fit(rows.X) if isinstance(features, TableRules) else None,
+        n_jobs=max(2, plan.jobs),
         callback=console.callback,
     )
     return model, cross_validated_error(model)
 
 
-def recipe_of(options: argparse.Namespace) -> Recipe:
->>>>>>> 9ffaeef82b1e4dbf8876d6d80f94018ab9481be8
+def recipe_of(options: argparse.Namespace) -> Plan:
     """The method that the options ask for."""
     method = find_method(options.method)
     always = all_methods()[method]().wants_folds()

@@ -156,8 +156,13 @@ def fit_tuned(
         )
         return found.best_estimator_, found.best_error_
     fitted = estimator.fit_rows(rows, groups)
+    return fitted, cross_validated_error(fitted)
+
+
+def cross_validated_error(fitted: MultiTaskRegressor) -> float | None:
+    """Mean over tasks of the held-out errors of a method that cross-validated inside fit."""
     held_out = fitted.model_.held_out
-    return fitted, None if held_out is None else float(np.nanmean(held_out.errors))
+    return None if held_out is None else float(np.nanmean(held_out.errors))
 
 
 def open_grid(estimator: MultiTaskRegressor, fixed: Collection[str]) -> dict[str, list[Any]]:

@@ -146,20 +146,7 @@ def fit_file(
     names = source.names()
     roles = roles_for(model, names, source.name, target=target, drop=drop, columns=columns, groups=groups)
     plan = plan_features(model, roles.features)
-<<<<<<< HEAD
-    parts = sum_source(
-        source,
-        roles,
-        dealer=Dealer(check_folds(model.cv), model.random_state) if model.wants_folds() else None,
-        transform=plan.transform,
-        names=plan.names,
-        batch_rows=batch_rows,
-        n_jobs=n_jobs,
-        callback=callback or getattr(model, "callback", None),
-    )
-=======
     parts = _parts(model, source, roles, plan, batch_rows=batch_rows, n_jobs=n_jobs, callback=callback)
->>>>>>> 9ffaeef82b1e4dbf8876d6d80f94018ab9481be8
     return fit_parts(model, parts, roles, names, plan)
 
 
@@ -180,7 +167,7 @@ def _parts(
     model: MultiTaskRegressor, source: Source, roles: Roles, plan: FeaturePlan, **options: Any
 ) -> list[GramStats]:
     options["callback"] = options.get("callback") or getattr(model, "callback", None)
-    dealer = Dealer(check_folds(model.cv), model.random_state) if model._wants_folds() else None
+    dealer = Dealer(check_folds(model.cv), model.random_state) if model.wants_folds() else None
     return sum_source(source, roles, dealer=dealer, transform=plan.transform, names=plan.names, **options)
 
 
