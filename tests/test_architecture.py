@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs"))
 
 import kinfolk
+from kinfolk.baselines import METHODS
 from reading_order import PAGE, RANK, imports, module_name, page, rank
 
 SOURCE = Path(kinfolk.__file__).parent
@@ -30,6 +31,7 @@ def test_the_reading_order_names_every_module_as_it_is_now():
 
 
 STRUCTURES = {"Structure", "TaskGraph", "TaskCovariance", "TaskPrecision", "TaskTree"}
+ESTIMATORS = {"GAMTL", "GAMTLCV", "RBFGAMTL", *METHODS}
 
 
 def asked_classes(path):
@@ -40,8 +42,8 @@ def asked_classes(path):
 
 
 @pytest.mark.parametrize("path", [p for p in FILES if "methods" not in p.parts], ids=module_name)
-def test_nobody_outside_the_methods_asks_for_the_class_of_a_structure(path):
-    assert not STRUCTURES & set(asked_classes(path))
+def test_nobody_outside_the_methods_asks_for_the_class_of_a_structure_or_an_estimator(path):
+    assert not (STRUCTURES | ESTIMATORS) & set(asked_classes(path))
 
 
 OPTIONAL = {"pandas", "polars", "pyarrow", "matplotlib", "networkx", "dask", "lightgbm", "statsmodels"}

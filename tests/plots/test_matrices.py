@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -7,6 +5,7 @@ from scipy import sparse
 
 from kinfolk import GAMTL, TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.baselines import Independent
+from kinfolk.methods.model import Model, Population
 from kinfolk.plots import plot_coefficients, plot_matrix
 from problems import clique_graph, frame
 
@@ -120,9 +119,7 @@ def test_models_without_a_structure_keep_the_order_of_their_tasks():
 
 def test_many_features_are_named_in_steps():
     T, d = 4, 300
-    model = SimpleNamespace(
-        coef_=np.ones((T, d)), tasks_=np.arange(T), structure_=None, gram_=SimpleNamespace(feature_names=None)
-    )
+    model = Model(np.arange(T), np.ones(T, bool), np.ones((T, d)), np.zeros(T), Population(np.ones(d), 0.0))
     shown = names(plot_coefficients(model).xaxis)
     assert shown[0] == "0" and 10 < len(shown) < 150
 
@@ -132,7 +129,7 @@ def test_errors_say_what_to_do():
         plot_matrix(TaskCovariance(covariance(3), np.arange(3)), show="precision")
     with pytest.raises(ValueError, match=r"ndarray of shape \(2, 3\): give a TaskGraph"):
         plot_matrix(np.zeros((2, 3)))
-    with pytest.raises(ValueError, match="GAMTL is not fitted"):
+    with pytest.raises(ValueError, match="This GAMTL instance is not fitted yet"):
         plot_coefficients(GAMTL())
     with pytest.raises(ValueError, match="2 groups for 3 tasks"):
         plot_matrix(np.eye(3), groups=[0, 1])

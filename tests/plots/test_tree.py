@@ -3,6 +3,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from kinfolk import TaskTree
+from kinfolk.methods.model import Model
 from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.plots import plot_structure, plot_tree
 from problems import clique_graph
@@ -64,18 +65,18 @@ def test_every_structure_has_a_picture(structure, kind):
     assert len(getattr(ax, kind)) > 0
 
 
-def test_models_are_drawn_by_their_structure():
-    class Model:
-        structure_ = TaskTree(LEVELS, np.array(list("abcde")))
+def model_with(structure):
+    """A fitted model of five tasks that says this about them."""
+    return Model(np.array(list("abcde")), np.ones(5, bool), np.ones((5, 1)), np.zeros(5), None, structure)
 
-    assert names(plot_structure(Model())) == ["a", "c", "b", "d", "e"]
+
+def test_models_are_drawn_by_their_structure():
+    record = model_with(TaskTree(LEVELS, np.array(list("abcde"))))
+    assert names(plot_structure(record)) == ["a", "c", "b", "d", "e"]
 
 
 def test_what_cannot_be_drawn_is_said():
-    class Model:
-        structure_ = None
-
     with pytest.raises(ValueError, match="structure_ is None"):
-        plot_structure(Model())
+        plot_structure(model_with(None))
     with pytest.raises(TypeError, match="takes a fitted model, a TaskGraph.* got dict"):
         plot_structure({})

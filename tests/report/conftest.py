@@ -1,6 +1,7 @@
 """One browser for all tests of the page, and the models they look at."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,5 +106,5 @@ def many():
     X = np.column_stack([task, rng.normal(size=(12_000, 2))])
     y = X[:, 1] + rng.normal(size=12_000)
     model = Independent(task=0).fit(X, y)
-    model.structure_ = TaskGraph(knn_graph(2000, k=4), model.tasks_)
-    return summarize(model, X, y)
+    graph = TaskGraph(knn_graph(2000, k=4), model.tasks_)
+    return summarize(replace(model.model_, structure=graph), X, y)

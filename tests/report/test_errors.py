@@ -12,9 +12,9 @@ from problems import frame
 
 
 def errors_of(model, table, y, **options):
-    rows = read_rows(table, y, task="who")
-    X = model.model_.columns.features(rows.table)
-    return task_errors(model.model_, rows, X, rows.gram(X, model.gram_.feature_names), **options)
+    record = model.model_
+    rows, X = record.columns.read_with_targets(table, y, record.name)
+    return task_errors(record, rows, X, rows.gram(X, record.gram.feature_names), **options)
 
 
 @pytest.fixture(scope="module")

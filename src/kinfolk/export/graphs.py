@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from kinfolk.files import replacing
-from kinfolk.methods.model import structure_of
+from kinfolk.methods.model import as_model, structure_of
 from kinfolk.methods.structures import TaskGraph
 
 FORMATS = ("csv", "graphml", "json")
@@ -62,20 +62,19 @@ def graph_text(graph: Any, format: str, *, safe: bool = False) -> str:
     return _graphml(graph) if format == "graphml" else _json(graph)
 
 
-def write_coefficients(model: Any, path: str | os.PathLike[str], *, safe: bool = False) -> Path:
+def write_coefficients(fitted: Any, path: str | os.PathLike[str], *, safe: bool = False) -> Path:
     """Write intercept and coefficients as CSV, a row per task, a column per feature, to the last digit.
 
     The column `rows` says how many rows, or what sum of weights, a task was fitted on. For `safe` see `write_csv`.
     """
-    names = model.gram_.feature_names or [f"x{j}" for j in range(model.coef_.shape[1])]
-    rows = (
-        [task, *row]
-        for task, row in zip(
-            model.tasks_.tolist(),
-            np.column_stack([model.gram_.n, model.intercept_, model.coef_]).tolist(),
-            strict=True,
+    model = as_model(fitted, "write_coefficients")
+    if model.gram is None:
+        raise ValueError(
+            "this copy of a model only predicts and does not know its rows: write the coefficients of the whole model"
         )
-    )
+    names = model.gram.feature_names or [f"x{j}" for j in range(model.coef.shape[1])]
+    numbers = np.column_stack([model.gram.n, model.intercept, model.coef]).tolist()
+    rows = ([task, *row] for task, row in zip(model.labels.tolist(), numbers, strict=True))
     path = Path(path)
     with replacing(path) as partial:
         partial.write_text(_csv(("task", "rows", "intercept", *names), rows, safe), encoding="utf-8", newline="")

@@ -65,7 +65,7 @@ def read_groups(groups: Any, T: int) -> NDArray[np.intp]:
 
 def group_order(group: NDArray[np.intp]) -> NDArray[np.intp]:
     """Positions of the tasks group by group, outliers last."""
-    return np.argsort(np.where(group < 0, len(group), group), kind="stable")
+    return np.argsort(np.where(group < 0, group.max(initial=0) + 1, group), kind="stable")
 
 
 def blocks(values: NDArray[np.intp]) -> list[tuple[int, int]]:

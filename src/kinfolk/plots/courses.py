@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from kinfolk.methods.model import Course, as_model
 from kinfolk.plots import canvas
 from kinfolk.plots.labels import Names, write_names
 from kinfolk.rows.gram import TINY, Array
@@ -21,21 +22,22 @@ CHANGES = 12  # named among more tasks than that
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))  # told apart in grey too
 
 
-def plot_convergence(model: Any, *, ax: Axes | None = None) -> Axes:
+def plot_convergence(fitted: Any, *, ax: Axes | None = None) -> Axes:
     """Draw the objective after every round above its lowest value, and write down the certificate.
 
     The scale is logarithmic and in units of the lowest value, so that a straight line is a constant rate; the dashed
     line is the model's `tol`. The last point, at zero, is drawn at the bottom.
     """
-    history = np.asarray(getattr(model, "objective_history_", ()), dtype=np.float64)
-    if not len(history):
+    model = as_model(fitted, "plot_convergence")
+    if model.course is None or model.course.history is None or not len(model.course.history):
         raise ValueError(
-            f"{type(model).__name__} has no objective_history_: either it is not fitted, or it solves its problem in "
-            "one step and there is no course to draw"
+            f"{model.name} has no objective_history_: it solves its problem in one step, so that there is no course to "
+            "draw"
         )
+    history = np.asarray(model.course.history, dtype=np.float64)
+    tol = getattr(model.method, "tol", None)
     ax = canvas.new_axes(ax, 6.0, 4.0)
     above = (history - history.min()) / max(abs(history.min()), TINY)
-    tol = getattr(model, "tol", None)
     floor = min([*above[above > 0], tol or 1e-6]) / 3  # where zero is drawn: below all else
     rounds = np.arange(1, len(history) + 1)
     ax.semilogy(rounds, np.maximum(above, floor), color=canvas.PALETTE[0], marker="o", markersize=4, linewidth=1.4)
@@ -47,7 +49,7 @@ def plot_convergence(model: Any, *, ax: Axes | None = None) -> Axes:
     ax.locator_params(axis="x", integer=True)
     ax.margins(y=0.1)
     canvas.bare(ax, "top", "right")
-    ax.set_title(_certificate(model, history), fontsize=8.5, loc="left")
+    ax.set_title(_certificate(model.course, history), fontsize=8.5, loc="left")
     return ax
 
 
@@ -178,17 +180,12 @@ def _name_changes(ax: Axes, table: Array, labels: list[str]) -> None:
     write_names(ax, names, tops, np.full(T, 1.5), order, pull=sparse.csr_array((T, T)), keep=(), near=True)
 
 
-def _certificate(model: Any, history: Array) -> str:
+def _certificate(course: Course, history: Array) -> str:
     """Rounds, convergence and optimality in words, on two lines."""
-    n = getattr(model, "n_iter_", len(history))
-    end = "ended"
-    if hasattr(model, "converged_"):
-        end = "converged" if model.converged_ else "not converged"
-    found = getattr(model, "optimality_", {})
-    values = found.items() if isinstance(found, Mapping) else [("residual", found)]
-    parts = [_in_words(name.replace("_", " "), value) for name, value in values]
+    end = {True: "converged", False: "not converged", None: "ended"}[course.converged]
+    parts = [_in_words(name.replace("_", " "), value) for name, value in course.optimality.items()]
     lines = [", ".join(parts[k : k + 2]) for k in range(0, len(parts), 2)]
-    return "\n".join([f"{end} after {n} rounds, objective {history[-1]:.6g}", *lines])
+    return "\n".join([f"{end} after {course.n_iter or len(history)} rounds, objective {history[-1]:.6g}", *lines])
 
 
 def _in_words(name: str, value: Any) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinfolk.methods.model import as_model
 from kinfolk.methods.structures import Structure, TaskCovariance
 from kinfolk.plots import canvas
 from kinfolk.rows.gram import Array
@@ -60,7 +61,7 @@ def plot_matrix(
 
 
 def plot_coefficients(
-    model: Any, *, relative: bool = False, groups: ArrayLike | None = None, ax: Axes | None = None
+    fitted: Any, *, relative: bool = False, groups: ArrayLike | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw the coefficients of a fitted model, one row per task, communities together.
 
@@ -69,11 +70,10 @@ def plot_coefficients(
     Parameters
     ----------
     relative : every column in units of its largest absolute coefficient, for features on different scales
-    groups : a number per task to order by; by default the communities of `model.structure_`, if it has any
+    groups : a number per task to order by; by default the communities of its structure, if it has any
     """
-    if not hasattr(model, "coef_"):
-        raise ValueError(f"{type(model).__name__} is not fitted: call fit(X, y) first")
-    W = np.asarray(model.coef_, dtype=np.float64)
+    model = as_model(fitted, "plot_coefficients")
+    W = model.coef
     label = "coefficient"
     if relative:
         largest = np.abs(W).max(axis=0)
@@ -83,13 +83,13 @@ def plot_coefficients(
     group = np.zeros(T, np.intp)
     if groups is not None:
         group = canvas.read_groups(groups, T)
-    elif model.structure_ is not None:
-        group = model.structure_.groups()
+    elif model.structure is not None:
+        group = model.structure.groups()
     rows = canvas.group_order(group)
     ax = canvas.new_axes(ax, float(np.clip(2.5 + 0.25 * d, 5, 12)), float(np.clip(1.5 + 0.2 * T, 4, 9)))
     _heat_map(ax, W[rows], label, _limit(W[group >= 0], W), aspect="auto")
-    _name_side(ax, "y", [canvas.short_name(name) for name in model.tasks_[rows].tolist()], group[rows])
-    names = model.gram_.feature_names or range(d)
+    _name_side(ax, "y", [canvas.short_name(name) for name in model.labels[rows].tolist()], group[rows])
+    names = (model.gram.feature_names if model.gram is not None else None) or range(d)
     _name_side(ax, "x", [canvas.short_name(name) for name in names], np.zeros(d, np.intp), what="feature")
     return ax
 

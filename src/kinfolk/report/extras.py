@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.explain.contributions import contributions
+from kinfolk.explain.roles import roles
+from kinfolk.methods.model import Model
 from kinfolk.report.plain import short
 from kinfolk.rows.gram import Array
 
@@ -14,39 +16,26 @@ UNKNOWNS = 4_000  # T times d up to which contributions are computed: the invers
 LISTED = 10  # tasks listed beside a task, by their share
 
 
-def top_shares(model: MultiTaskRegressor) -> list[Any] | None:
-    """For every task whose data made its coefficients; None where that is unknown.
+def top_shares(model: Model) -> list[Any] | None:
+    """For every task whose data made its coefficients; None for a method that is not linear in the targets.
 
     An entry is [positions of tasks, their shares, share of the penalty], largest first; None for tasks without rows.
     """
-    if model.coef_.size > UNKNOWNS or len(model.tasks_) < 2:
+    if not model.parts or model.coef.size > UNKNOWNS or len(model.labels) < 2:
         return None
-    try:
-        from kinfolk.explain.contributions import contributions
-
-        found = contributions(model)
-    except (
-        ImportError,
-        AttributeError,
-        NotImplementedError,
-        TypeError,
-        ValueError,
-    ):  # a method without such an account
-        return None
-    position = np.searchsorted(model.tasks_, found.sources)
-    listed: list[Any] = [None] * len(model.tasks_)
-    for t, (index, share), prior in zip(
-        np.searchsorted(model.tasks_, found.tasks), largest(found.shares), short(found.prior, 3), strict=True
-    ):
+    found = contributions(model)
+    position = np.searchsorted(model.labels, found.sources)
+    tasks = np.searchsorted(model.labels, found.tasks)
+    listed: list[Any] = [None] * len(model.labels)
+    for t, (index, share), prior in zip(tasks, largest(found.shares), short(found.prior, 3), strict=True):
         listed[t] = [position[index].tolist(), share, prior]
     return listed
 
 
-def role_names(model: MultiTaskRegressor) -> list[str]:
+def role_names(model: Model) -> list[str]:
     """What every task is in the graph: alone, a bridge between groups, or a member of one."""
-    from kinfolk.explain.roles import roles
-
-    return ["alone" if role.outlier else "bridge" if role.bridge else "member" for role in roles(model)]
+    names = {(True, False): "alone", (False, True): "bridge", (False, False): "member"}
+    return [names[role.outlier, role.bridge] for role in roles(model)]
 
 
 def largest(shares: Array) -> list[Any]:

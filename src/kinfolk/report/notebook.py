@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from html import escape
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
 
-from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import as_model
 from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.report.plain import plain_names
@@ -20,7 +22,7 @@ WIDTH, HEIGHT, MARGIN = 360, 260, 14
 EDGES = 600
 
 
-def compact_html(model: MultiTaskRegressor) -> str:
+def compact_html(fitted: Any) -> str:
     """A fitted model in a notebook: the headline, and its graph if it has one; before fit, what it is.
 
     Examples
@@ -29,19 +31,20 @@ def compact_html(model: MultiTaskRegressor) -> str:
     >>> compact_html(GAMTL(neighbors=3))
     '<div class="kinfolk"><p><b>GAMTL(neighbors=3)</b>, not fitted yet.</p></div>'
     """
-    if not hasattr(model, "coef_"):
-        return f'<div class="kinfolk"><p><b>{escape(repr(model))}</b>, not fitted yet.</p></div>'
+    try:
+        model = as_model(fitted)
+    except NotFittedError:
+        return f'<div class="kinfolk"><p><b>{escape(repr(fitted))}</b>, not fitted yet.</p></div>'
     groups = task_groups(model)
-    names = plain_names(model.tasks_)
+    names = plain_names(model.labels)
     sentences = "".join(f"<li>{escape(s)}</li>" for s in headline(model, names, groups, None))
-    structure = model.structure_
     picture = ""
-    if structure is not None and structure.kind == "graph" and len(names) <= SPRINGS:
-        picture = _picture(structure, names, groups)
+    if model.structure is not None and model.structure.kind == "graph" and len(names) <= SPRINGS:
+        picture = _picture(model.structure.graph(), names, groups)
     return (
         '<div class="kinfolk" style="display:flex;flex-wrap:wrap;gap:1em;align-items:center">'
         f'{picture}<div style="flex:1 1 16em;min-width:14em;overflow-wrap:anywhere">'
-        f"<b>{escape(type(model).__name__)}</b>"
+        f"<b>{escape(model.name)}</b>"
         f'<ul style="margin:.3em 0;padding-left:1.2em">{sentences}</ul></div></div>'
     )
 

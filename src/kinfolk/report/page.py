@@ -11,7 +11,6 @@ from string import Template
 from typing import Any
 
 from kinfolk.files import replacing
-from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback
 from kinfolk.report.summary import summarize
 
@@ -53,7 +52,7 @@ def as_json(data: Any) -> str:
 
 
 def write_report(
-    model: MultiTaskRegressor,
+    fitted: Any,
     X: Any,
     y: Any,
     path: str | os.PathLike[str],
@@ -74,7 +73,7 @@ def write_report(
     >>> write_report(model, syn.data, syn.target, "/tmp/kinfolk-doctest.html").name
     'kinfolk-doctest.html'
     """
-    summary = summarize(model, X, y, title=title, groups=groups, sample_weight=sample_weight, callback=callback)
+    summary = summarize(fitted, X, y, title=title, groups=groups, sample_weight=sample_weight, callback=callback)
     page = render(summary)
     with replacing(path) as partial:
         partial.write_text(page, encoding="utf-8")

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.model import as_model
+from kinfolk.methods.model import Model
 from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.methods.trees import TaskTree
+from kinfolk.plots.canvas import group_order
 from kinfolk.progress import Callback, report
 from kinfolk.report.plain import short
 from kinfolk.report.positions import positions
@@ -22,17 +22,19 @@ NEIGHBORS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 NEIGHBORS_MANY = (1, 2, 3, 5, 8)  # for more than MANY tasks: fewer steps keep the file small
 MANY = 500
 CELLS = 100  # rows and columns of a matrix that are drawn; more tasks are averaged in blocks
+LIKENESS = (
+    "Likeness of coefficients: the cosine between two tasks' coefficients, both less the mean of all. The method "
+    "itself learns no relation between tasks"
+)
 
 
-def task_groups(model: MultiTaskRegressor) -> NDArray[np.intp]:
+def task_groups(model: Model) -> NDArray[np.intp]:
     """Group of every task, 0 the largest, -1 for outliers; all 0 where the method says nothing."""
-    if model.structure_ is None:
-        return np.zeros(len(model.tasks_), np.intp)
-    return model.structure_.groups()
+    return np.zeros(len(model.labels), np.intp) if model.structure is None else model.structure.groups()
 
 
 def view_of(
-    model: MultiTaskRegressor,
+    model: Model,
     groups: NDArray[np.intp],
     shown: NDArray[np.intp],
     *,
@@ -40,26 +42,21 @@ def view_of(
     callback: Callback | None = None,
 ) -> dict[str, Any]:
     """The picture of the structure among the tasks at `shown`, as plain data; `kind` is "graph", "matrix" or "tree"."""
-    structure = model.structure_
-    if structure is not None and len(shown) < len(groups):
-        structure = structure.among(shown)
     groups = groups[shown]
-    if structure is not None and structure.kind == "graph":
+    if model.structure is None:
+        return _matrix_view(_likeness(model.coef[shown]), groups, LIKENESS)
+    structure: Any = model.structure  # its kind tells what it has
+    if len(shown) < len(model.labels):
+        structure = structure.among(shown)
+    if structure.kind == "graph":
         return _graph_view(model, structure, groups, confidence, callback)
-    if structure is not None and structure.kind == "tree":
+    if structure.kind == "tree":
         return _tree_view(structure)
-    if structure is not None:
-        return _matrix_view(structure.relations, groups, structure.title)
-    return _matrix_view(
-        _likeness(model.coef_[shown]),
-        groups,
-        "Likeness of coefficients: the cosine between two tasks' "
-        "coefficients, both less the mean of all. The method itself learns no relation between tasks",
-    )
+    return _matrix_view(structure.relations, groups, structure.title)
 
 
 def _graph_view(
-    model: MultiTaskRegressor,
+    model: Model,
     graph: TaskGraph,
     groups: NDArray[np.intp],
     confidence: sparse.csr_array | None,
@@ -67,58 +64,57 @@ def _graph_view(
 ) -> dict[str, Any]:
     report(callback, "report: layout", 0, 1)
     xy = positions(graph, groups)
-    learned = as_model(model).graph_part is not None and len(groups) == len(model.tasks_) <= DENSE_TASKS
-    path = _learned_path(model, graph, callback) if learned else _thinned_path(graph)
+    if model.graph_part is not None and len(groups) == len(model.labels) <= DENSE_TASKS:
+        path = _learned_path(model, graph, callback)
+        text = "graphs that the fitted coefficients give when each task should have about this many neighbours"
+    else:
+        path = _thinned_path(graph)
+        text = "the heaviest edges of the fitted graph only"
+    fitted = next(k for k, A in enumerate(path) if A is graph.adjacency)
     levels = [_level(A) for A in path]
-    fitted = int(np.argmin([abs(A.nnz - graph.adjacency.nnz) for A in path]))
-    path[fitted], levels[fitted] = graph.adjacency, _level(graph.adjacency, confidence)
-    said = (
-        "graphs that the fitted coefficients give when each task should have about this many neighbours"
-        if learned
-        else "the heaviest edges of the fitted graph only"
-    )
-    return {"kind": "graph", "xy": short(xy, 3), "levels": levels, "fitted": fitted, "path": said}
+    levels[fitted] = _level(graph.adjacency, confidence)
+    return {"kind": "graph", "xy": short(xy, 3), "levels": levels, "fitted": fitted, "path": text}
 
 
-def _learned_path(model: MultiTaskRegressor, graph: TaskGraph, callback: Callback | None) -> list[sparse.csr_array]:
+def _learned_path(model: Model, graph: TaskGraph, callback: Callback | None) -> list[sparse.csr_array]:
     """Graph steps at the fitted coefficients for a row of neighbour counts, and the fitted graph; sparse first."""
-    W, T = comparable_coefficients(model), len(graph.labels)
-    alpha, beta = getattr(model, "alpha_", 1.0), getattr(model, "beta_", 0.5)
+    W = comparable_coefficients(model)
+    T = len(graph.labels)
+    alpha = model.details.get("alpha_", 1.0)
+    beta = model.details.get("beta_", 0.5)
     fitted = graph.adjacency.nnz / T
     wanted = sorted({*(NEIGHBORS if T <= MANY else NEIGHBORS_MANY), round(fitted / 2), round(1.5 * fitted)})
     wanted = [k for k in wanted if 0 < k < T - 1]
-    path = [graph.adjacency]
+    path = []
     for done, k in enumerate(wanted):
-        theta = theta_of_weights(W, k)
-        path.append(graph_of_weights(W, alpha=alpha, beta=beta, gamma=theta * np.sqrt(2 * alpha * beta)).value)
+        gamma = theta_of_weights(W, k) * np.sqrt(2 * alpha * beta)
+        path.append(graph_of_weights(W, alpha=alpha, beta=beta, gamma=gamma).value)
         report(callback, "report: path of graphs", done + 1, len(wanted))
-    return _without_twins(path)
+    return _around(graph.adjacency, path)
 
 
 def _thinned_path(graph: TaskGraph) -> list[sparse.csr_array]:
     """The fitted graph with only its heaviest edges, k per task on average."""
-    T, weight = len(graph.labels), np.sort(graph.adjacency.data)[::-1]
-    path = [graph.adjacency]
-    for k in NEIGHBORS:
-        if k * T < len(weight):
-            kept = graph.adjacency.multiply(graph.adjacency >= weight[k * T - 1])
-            path.append(sparse.csr_array(kept))
-    return _without_twins(path)
+    A = graph.adjacency
+    weight = np.sort(A.data)[::-1]
+    ends = [k * len(graph.labels) for k in NEIGHBORS]  # every edge has two
+    return _around(A, [sparse.csr_array(A.multiply(weight[n - 1] <= A)) for n in ends if n < len(weight)])
 
 
-def _without_twins(path: list[sparse.csr_array]) -> list[sparse.csr_array]:
-    """Sparse first; of graphs with nearly as many edges as one before them only the first, and the fitted one stays."""
-    fitted, rest = path[0], path[1:]
-    kept = [A for A in rest if A.nnz and abs(A.nnz - fitted.nnz) > 0.05 * fitted.nnz]
+def _around(fitted: sparse.csr_array, path: list[sparse.csr_array]) -> list[sparse.csr_array]:
+    """Graphs with clearly more or fewer edges than the fitted one, and that one itself; sparse first."""
+    kept = [A for A in path if A.nnz and abs(A.nnz - fitted.nnz) > 0.05 * fitted.nnz]
     return sorted([*kept, fitted], key=lambda A: A.nnz)
 
 
-def comparable_coefficients(fitted: Any) -> Array:
-    """Coefficients in the units in which the graph compares them: scaled features, or a learned metric."""
-    model = as_model(fitted)
+def comparable_coefficients(model: Model) -> Array:
+    """Coefficients in the units in which the graph step compared them: scaled features, or a learned metric."""
     part = model.graph_part
-    W = model.coef if part is None or part.units is None else model.coef * part.units
-    return W if part is None or part.basis is None else np.linalg.solve(part.basis, W.T).T
+    W = model.coef
+    if part is not None and part.units is not None:
+        W = W * part.units
+    # A learned metric may know nothing about a direction: there the tasks do not differ.
+    return W if part is None or part.basis is None else W @ np.linalg.pinv(part.basis).T
 
 
 def _level(A: sparse.csr_array, confidence: sparse.csr_array | None = None) -> dict[str, Any]:
@@ -126,7 +122,7 @@ def _level(A: sparse.csr_array, confidence: sparse.csr_array | None = None) -> d
     i, j, weight = heaviest_edges(A)
     level = {"i": i.tolist(), "j": j.tolist(), "w": short(weight, 3)}
     if confidence is not None:
-        level["c"] = short(np.asarray(sparse.csr_array(confidence)[i, j]).ravel(), 2)
+        level["c"] = short(np.asarray(confidence[i, j]).ravel(), 2)
     return level | {"neighbors": round(A.nnz / max(A.shape[0], 1), 1)}
 
 
@@ -139,16 +135,14 @@ def _likeness(W: Array) -> Array:
 
 def _matrix_view(M: Array, groups: NDArray[np.intp], what: str) -> dict[str, Any]:
     """A matrix with the tasks of a group side by side, as it is or averaged over blocks of tasks."""
-    order = np.lexsort((np.arange(len(groups)), np.where(groups < 0, groups.max(initial=0) + 1, groups)))
-    blocks = np.array_split(order, min(len(order), CELLS))
-    gather = np.zeros((len(blocks), len(order)))
+    blocks = np.array_split(group_order(groups), min(len(groups), CELLS))
+    gather = np.zeros((len(blocks), len(groups)))
     for row, block in enumerate(blocks):
         gather[row, block] = 1 / len(block)
-    values = gather @ M @ gather.T
     return {
         "kind": "matrix",
         "what": what,
-        "values": short(values, 2),
+        "values": short(gather @ M @ gather.T, 2),
         "blocks": [block.tolist() for block in blocks],
         "empty": not np.any(M - np.diag(np.diagonal(M))),
     }

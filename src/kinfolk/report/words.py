@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import Model
 from kinfolk.report.errors import TaskErrors
-from kinfolk.report.plain import counted, in_text, listed, written
+from kinfolk.report.plain import counted, in_text, listed, short, written
 
 CERTIFICATES = {
     "weights_residual": "Gradient in the coefficients, relative (0 at the optimum for the final graph)",
@@ -26,50 +26,53 @@ CERTIFICATES = {
 }
 
 
-def headline(
-    model: MultiTaskRegressor, names: list[str], groups: NDArray[np.intp], errors: TaskErrors | None
-) -> list[str]:
+def headline(model: Model, names: list[str], groups: NDArray[np.intp], errors: TaskErrors | None) -> list[str]:
     """How many tasks, whether sharing helps, which groups, who stands alone."""
-    return [_size(model), *_sharing(model, errors), *_grouping(model, names, groups)]
+    return [_size(model), *_gain(model), *_against_own_ridge(errors), *_grouping(model, names, groups)]
 
 
-def _size(model: MultiTaskRegressor) -> str:
-    T, d = model.coef_.shape
-    column = f" (column {in_text(str(model.task))})" if isinstance(model.task, str) else ""
-    gram = getattr(model, "gram_", None)
-    rows = "" if gram is None else f", {counted(round(float(gram.n.sum())), 'row')}"
-    return f"{counted(T, 'task')}{column}{rows}, {counted(d, 'feature')}, fitted by {type(model).__name__}."
+def _size(model: Model) -> str:
+    T, d = model.coef.shape
+    task = None if model.columns is None else model.columns.task
+    column = f" (column {in_text(task)})" if isinstance(task, str) else ""
+    rows = "" if model.gram is None else f", {counted(round(float(model.gram.n.sum())), 'row')}"
+    return f"{counted(T, 'task')}{column}{rows}, {counted(d, 'feature')}, fitted by {model.name}."
 
 
-def _sharing(model: MultiTaskRegressor, errors: TaskErrors | None) -> list[str]:
-    said = []
-    gain = getattr(model, "gain_", None)
-    if gain is not None and np.isfinite(gain.standard_error):
-        amount = f"{100 * abs(gain.mean):.1f} % (standard error {100 * gain.standard_error:.1f} %)"
-        said.append(
+def _gain(model: Model) -> list[str]:
+    """Whether the graph helps, of a model that has tried both ways."""
+    gain = model.details.get("gain_")
+    if gain is None or not np.isfinite(gain.standard_error):
+        return []
+    amount = f"{100 * abs(gain.mean):.1f} % (standard error {100 * gain.standard_error:.1f} %)"
+    if model.details["graph_helps_"]:
+        return [
             f"Sharing along the graph helps: it lowers the held-out error by {amount}, beyond the best mixture of "
             "methods without a graph."
-            if model.graph_helps_
-            else "The graph does not predict clearly better than the best methods without one: it would "
-            f"{'lower' if gain.mean >= 0 else 'raise'} the held-out error by {amount}. Predictions do not use it; read "
-            "it as a description."
-        )
+        ]
+    direction = "lower" if gain.mean >= 0 else "raise"
+    return [
+        "The graph does not predict clearly better than the best methods without one: it would "
+        f"{direction} the held-out error by {amount}. Predictions do not use it; read it as a description."
+    ]
+
+
+def _against_own_ridge(errors: TaskErrors | None) -> list[str]:
     if errors is None:
-        return said
+        return []
     both = np.isfinite(errors.model) & np.isfinite(errors.own)
-    if both.any():
-        better = int((errors.model < errors.own)[both].sum())
-        ours, own, pooled = (float(np.nanmean(e[both])) for e in (errors.model, errors.own, errors.pooled))
-        said.append(
-            f"On held-out rows it has a lower error than a ridge of its own for {better:,} of "
-            f"{counted(int(both.sum()), 'task')}; mean error (RMSE) {written(ours)}, own ridge {written(own)}, common "
-            f"slopes {written(pooled)}."
-        )
-    return said
+    if not both.any():
+        return []
+    better = int((errors.model < errors.own)[both].sum())
+    ours, own, pooled = (written(float(np.nanmean(e[both]))) for e in (errors.model, errors.own, errors.pooled))
+    return [
+        f"On held-out rows it has a lower error than a ridge of its own for {better:,} of "
+        f"{counted(int(both.sum()), 'task')}; mean error (RMSE) {ours}, own ridge {own}, common slopes {pooled}."
+    ]
 
 
-def _grouping(model: MultiTaskRegressor, names: list[str], groups: NDArray[np.intp]) -> list[str]:
-    if model.structure_ is None:
+def _grouping(model: Model, names: list[str], groups: NDArray[np.intp]) -> list[str]:
+    if model.structure is None:
         return ["This method learns no relation between tasks."]
     sizes = np.bincount(groups[groups >= 0])
     said = []
@@ -85,34 +88,35 @@ def _grouping(model: MultiTaskRegressor, names: list[str], groups: NDArray[np.in
     return said
 
 
-def certificate(model: MultiTaskRegressor) -> dict[str, Any]:
+def certificate(model: Model) -> dict[str, Any]:
     """The course of the objective and how near to optimal the end is, for an expert."""
-    history = np.asarray(getattr(model, "objective_history_", ()), dtype=float)
+    course = model.course
+    if course is None:
+        return {"said": [], "rows": [], "history": []}
     said = []
-    if hasattr(model, "converged_") and hasattr(model, "n_iter_"):
-        state = "Converged" if model.converged_ else "Stopped before convergence"
-        tol = f" (tol = {model.tol:g})" if hasattr(model, "tol") else ""
-        said.append(f"{state} after {counted(int(np.max(model.n_iter_)), 'round')}{tol}.")
+    if course.converged is not None and course.n_iter is not None:
+        state = "Converged" if course.converged else "Stopped before convergence"
+        tol = getattr(model.method, "tol", None)
+        said.append(f"{state} after {counted(course.n_iter, 'round')}{'' if tol is None else f' (tol = {tol:g})'}.")
+    history = np.asarray(() if course.history is None else course.history, dtype=float)
     if len(history) > 1 and np.isfinite(history).all():
         rises = int((np.diff(history) > 1e-9 * np.abs(history[:-1]).max()).sum())
-        said.append(
-            f"The objective fell from {history[0]:.6g} to {history[-1]:.6g}"
-            + (" and never rose." if rises == 0 else f"; it rose in {counted(rises, 'round')}.")
-        )
-    optimality = getattr(model, "optimality_", {})
+        end = "and never rose." if rises == 0 else f"and rose in {counted(rises, 'round')}."
+        said.append(f"The objective fell from {history[0]:.6g} to {history[-1]:.6g} {end}")
     rows = [
         [CERTIFICATES.get(key, key.replace("_", " ")), f"{float(value):.2g}"]
-        for key, value in (optimality.items() if isinstance(optimality, dict) else ())
+        for key, value in course.optimality.items()
         if np.ndim(value) == 0 and np.isfinite(float(value))
     ]
-    return {"said": said, "rows": rows, "history": history}
+    return {"said": said, "rows": rows, "history": short(history, 8)}
 
 
-def settings(model: MultiTaskRegressor) -> list[list[str]]:
-    """The parameters of the model, and what it settled on."""
-    given = {k: v for k, v in model.get_params(deep=False).items() if k != "callback" and v is not None}
-    chosen = {f"chosen {k}": v for k, v in getattr(model, "best_params_", {}).items()}
-    mixed = {f"share of {k}": f"{v:.0%}" for k, v in getattr(model, "mixture_", {}).items()}
+def settings(model: Model) -> list[list[str]]:
+    """The parameters of the model, and what it chose."""
+    given = {} if model.method is None else model.method.get_params(deep=False)
+    given = {k: v for k, v in given.items() if k != "callback" and v is not None}
+    chosen = {f"chosen {k}": v for k, v in model.details.get("best_params_", {}).items()}
+    mixed = {f"share of {k}": f"{v:.0%}" for k, v in model.details.get("mixture_", {}).items()}
     return [[k, _value(v)] for k, v in (given | chosen | mixed).items()]
 
 
