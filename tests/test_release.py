@@ -105,7 +105,19 @@ def test_the_oldest_versions_that_are_tested_are_those_promised():
 
 @pytest.mark.parametrize(
     "module",
-    ["", ".baselines", ".datasets", ".diagnostics", ".explain", ".large", ".plots", ".report", ".reproduce", ".store"],
+    [
+        "",
+        ".baselines",
+        ".datasets",
+        ".diagnostics",
+        ".explain",
+        ".export",
+        ".large",
+        ".plots",
+        ".report",
+        ".reproduce",
+        ".store",
+    ],
 )
 def test_the_reference_lists_every_public_name(module):
     text = (ROOT / "docs" / "api.rst").read_text()
