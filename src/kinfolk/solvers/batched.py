@@ -7,7 +7,7 @@ A stack of matrices H has shape (T, d, d). Tasks with the same inputs share one 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.rows.gram import TINY, Array, is_shared
 
@@ -43,6 +43,18 @@ def lengths(V: Array) -> Array:
 def mean_diagonal(H: Array) -> Array:
     """tr(H_t) / d for every task: how much its data weigh, per unknown."""
     return np.trace(H, axis1=1, axis2=2) / H.shape[-1]
+
+
+def group_means(W: Array, group: NDArray[np.intp]) -> Array:
+    """Every row replaced by the mean of the rows of its group; rows alone stay exactly as they are.
+
+    >>> group_means(np.array([[1.0], [3.0], [7.0]]), np.array([0, 0, 1])).ravel()
+    array([2., 2., 7.])
+    """
+    size = np.bincount(group)
+    sums = np.zeros((len(size), W.shape[1]))
+    np.add.at(sums, group, W)
+    return (sums / size[:, None])[group]
 
 
 def relative(change: Array, to: Array) -> float:

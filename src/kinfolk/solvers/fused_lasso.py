@@ -16,6 +16,7 @@ from kinfolk.progress import Callback
 from kinfolk.rows.gram import TINY, Array, GramStats, is_shared, task_loss
 from kinfolk.solvers.admm import Splitting
 from kinfolk.solvers.batched import inverse, mean_diagonal, plus, times
+from kinfolk.solvers.graph.edges import EdgeList
 from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.proximal import soft_threshold
 from kinfolk.solvers.solution import Solution
@@ -54,9 +55,7 @@ class FusedProblem:
     def of(cls, gram: GramStats, lam: float, gamma: float, R: Array) -> FusedProblem:
         """The problem for signed relations R (T, T): the pairs with R_ij != 0 are fused, with weight gamma |R_ij|."""
         i, j = np.nonzero(np.triu(R, k=1))
-        values = np.concatenate([np.ones(len(i)), -np.sign(R[i, j])])
-        places = np.tile(np.arange(len(i)), 2), np.concatenate([i, j])
-        D = sparse.csr_array((values, places), shape=(len(i), gram.n_tasks))
+        D = EdgeList(i, j, gram.n_tasks).differences(np.sign(R[i, j]))
         return cls(gram, lam, D, gamma * np.abs(R[i, j]))
 
     def objective(self, W: Array) -> float:

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from kinfolk.rows.gram import TINY, Array, is_shared
 from kinfolk.solvers.batched import inverse, lengths, mean_diagonal, times, transposed_times
@@ -93,10 +91,7 @@ class Fusion:
 
     @cached_property
     def _incidence(self) -> sparse.csr_array:
-        E = len(self.edges)
-        rows = np.concatenate([self.edges.i, self.edges.j])
-        signs = np.repeat([1.0, -1.0], E)
-        return sparse.csr_array((signs, (rows, np.tile(np.arange(E), 2))), shape=(self.edges.size, E))
+        return sparse.csr_array(self.edges.differences().T)
 
 
 def preconditioner(problem: Fusion, system: WeightSystem) -> Operator:
@@ -127,7 +122,7 @@ def _fused_level(problem: Fusion, system: WeightSystem, threshold: float) -> tup
     strong = (i < j) & (-L.data > threshold)
     if not strong.any():
         return None
-    cluster = components(T, i[strong], j[strong])
+    cluster = EdgeList(i[strong], j[strong], T).components()
     size = np.bincount(cluster)
     inside = np.flatnonzero(size[cluster] > 1)
     number = np.cumsum(size > 1) - 1
@@ -136,13 +131,3 @@ def _fused_level(problem: Fusion, system: WeightSystem, threshold: float) -> tup
     cut = (gather @ system.L @ gather.T).diagonal()
     blocks[:, np.arange(d), np.arange(d)] += np.maximum(cut, 0.0)[:, None]
     return gather, inverse(blocks)
-
-
-def components(size: int, i: NDArray[np.intp], j: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Number of the connected component of every node.
-
-    >>> components(4, np.array([0, 2]), np.array([3, 1]))
-    array([0, 1, 1, 0], dtype=int32)
-    """
-    graph = sparse.csr_array((np.ones(len(i)), (i, j)), shape=(size, size))
-    return connected_components(graph, directed=False)[1]

@@ -8,8 +8,8 @@ import numpy as np
 
 from kinfolk.progress import Callback, report
 from kinfolk.rows.gram import Array
-from kinfolk.solvers.batched import lengths, relative, row_dots, times
-from kinfolk.solvers.fusion import Fusion, components, preconditioner
+from kinfolk.solvers.batched import group_means, lengths, relative, row_dots, times
+from kinfolk.solvers.fusion import Fusion, preconditioner
 from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import MARGIN
@@ -171,10 +171,8 @@ def fuse(problem: Fusion, W: Array, within: tuple[float, ...]) -> tuple[Array, A
     u = lengths(problem.differences(W))
     for longest in within:
         close = u <= longest
-        cluster = components(len(W), problem.edges.i[close], problem.edges.j[close])
-        size = np.bincount(cluster)
-        mean = np.column_stack([np.bincount(cluster, w) for w in W.T]) / size[:, None]
-        fused = np.where((size > 1)[cluster][:, None], mean[cluster], W)
+        cluster = problem.edges.select(close).components()
+        fused = group_means(W, cluster)
         if problem.objective(fused) <= value:
             return cluster, fused
     return cluster, W

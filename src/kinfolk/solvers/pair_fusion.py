@@ -10,7 +10,7 @@ from scipy import sparse
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.admm import Splitting
-from kinfolk.solvers.batched import inverse, lengths, mean_diagonal, plus, relative, ridge_alone, times
+from kinfolk.solvers.batched import group_means, inverse, lengths, mean_diagonal, plus, relative, ridge_alone, times
 from kinfolk.solvers.graph.edges import EdgeList, squared_distances
 from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import LAST_DIGIT, MARGIN, ROUNDING
@@ -109,14 +109,6 @@ def objective(f: Quadratics, c: float, W: Array) -> float:
     return f.value(W) + c * float(np.sqrt(squared_distances(W)).sum()) / 2
 
 
-def pair_differences(T: int) -> sparse.csr_array:
-    """E with (E W)_e = w_i - w_j for all pairs i < j; E'E = T I - 11'."""
-    pairs = EdgeList.complete(T)
-    e = np.arange(len(pairs))
-    signs = np.repeat([1.0, -1.0], len(e))
-    return sparse.csr_array((signs, (np.tile(e, 2), np.concatenate([pairs.i, pairs.j]))), shape=(len(e), T))
-
-
 class _Pairs(Splitting):
     """W, the differences Z of all pairs, and the factors for rho."""
 
@@ -126,7 +118,8 @@ class _Pairs(Splitting):
         T, d = f.b.shape
         self.f = f
         self.c = c
-        self.E = pair_differences(T)
+        self.pairs = EdgeList.complete(T)
+        self.E = self.pairs.differences()  # E'E = T I - 11'
         self.Et = sparse.csr_array(self.E.T)
         self.noise = ROUNDING * f.constant
         self.span = _range_projector(f.H.sum(axis=0))
@@ -203,12 +196,7 @@ class _Pairs(Splitting):
 
     def _fused(self) -> Array:
         """W with the mean of every set of tasks that Z ties together."""
-        tied = np.flatnonzero(~self.Z.any(axis=1))
-        links = abs(self.E[tied])
-        _, group = sparse.csgraph.connected_components(links.T @ links, directed=False)
-        sums = np.zeros((group.max() + 1, self.W.shape[1]))
-        np.add.at(sums, group, self.W)
-        return (sums / np.bincount(group)[:, None])[group]
+        return group_means(self.W, self.pairs.select(np.logical_not(self.Z.any(axis=1))).components())
 
 
 def _pinv(H: Array) -> Array:

@@ -62,6 +62,7 @@ class Candidates:
         self.keys: Index = np.empty(0, np.intp)
         self.reach = np.empty(0)
         self.k = 0
+        self.price = 1.0
         self.dual: tuple[float, Array] | None = None
 
     def move_to(self, W: Array) -> None:
@@ -83,11 +84,18 @@ class Candidates:
             self.near = nearest(W, max(k, NEIGHBORS))
         return Nearest(self.near.distance[:, :k], self.near.index[:, :k])
 
-    def search(self, W: Array, k: int) -> None:
+    def search(self, k: int) -> None:
         """Add the pairs of the k nearest."""
-        index = self.nearest(W, k).index
+        T = len(self.W)
+        index = self.nearest(self.W, k).index
         self.k = k
-        self.add(pair_keys(np.repeat(np.arange(len(W)), index.shape[1]), index.ravel(), len(W)))
+        self.add(pair_keys(np.repeat(np.arange(T), index.shape[1]), index.ravel(), T))
+
+    def edges(self) -> tuple[EdgeList, Array]:
+        """The pairs and their squared distances."""
+        T = len(self.W)
+        edges = EdgeList(self.keys // T, self.keys % T, T)
+        return edges, pair_distances(self.W, edges.i, edges.j)
 
     def add(self, keys: Index) -> Index:
         """Add pairs; those that were not there."""
@@ -95,29 +103,33 @@ class Candidates:
         self.keys = np.union1d(self.keys, new)
         return new
 
-    def widen(self, W: Array, need: Array, short: Index) -> bool:
+    def widen(self, dual: Array) -> bool:
         """Look for the pairs that the multipliers need at the tasks that fall short; whether the next solve may differ.
 
         Multipliers are too large on poor candidates. So where they ask for very many pairs, more of the nearest come
         first; where they still ask for too many then, nothing is added.
         """
-        T = len(W)
-        reach, pairs = _foresee(W, need, short, self.reach)
+        T = len(self.W)
+        need = dual / self.price  # the reach that the multipliers ask for
+        if self.certified(need) == 1:
+            return False
+        short = np.flatnonzero(need > self.reach)
+        reach, pairs = _foresee(self.W, need, short, self.reach)
         most_neighbors = min(MOST_NEIGHBORS, max(NEIGHBORS, self.most_pairs // T), T - 1)
         # 1 Poor candidates: four times as many of the nearest bring the multipliers down before anything is measured.
         if pairs > min(TOO_MANY * T, self.most_pairs) and self.k < most_neighbors:
-            self.search(W, min(4 * self.k, most_neighbors) if self.near is not None else NEIGHBORS)
+            self.search(min(4 * self.k, most_neighbors) if self.near is not None else NEIGHBORS)
             return True
         # 2 Good candidates, and still more pairs than may be held: the answer stays, certified for some of the tasks.
         if pairs > self.most_pairs:
             return False
         # 3 All pairs within reach, from both ends if most tasks fall short: one pass is then cheaper than by task.
         self.reach = reach
-        new = self.add(pairs_within(W, reach, None if len(short) > T // 2 else short))
+        new = self.add(pairs_within(self.W, reach, None if len(short) > T // 2 else short))
         # 4 The reach has room beyond the need: only pairs that want an edge at these multipliers change the answer.
         i = new // T
         j = new % T
-        return bool((need[i] + need[j] > pair_distances(W, i, j) * (1 + GRAPH_TIE)).any())
+        return bool((need[i] + need[j] > pair_distances(self.W, i, j) * (1 + GRAPH_TIE)).any())
 
     def certified(self, need: Array) -> float:
         """Share of tasks at which no pair outside the candidates wants an edge, for sure."""
@@ -182,50 +194,26 @@ def by_candidates(
     known = candidates or Candidates()
     known.move_to(W)
     if not len(known.keys):
-        known.search(W, k)
+        known.search(k)
     unit = float(np.sqrt(2 * alpha) * np.sqrt(beta))
     farthest = float(((W - W.mean(axis=0)) ** 2).sum(axis=1).max())
     theta = max(gamma / unit, LEAST_PRICE / max(farthest, TINY))  # gamma = 0 wants every pair
     if known.dual is not None and np.isclose(known.dual[0], theta, rtol=SAME_THETA, atol=0):
         start = known.dual[1] * unit
-    pool = _NearPairs(W, known, price=2 * theta * unit)
+    known.price = 2 * theta * unit
     step = partial(newton, alpha=alpha, beta=beta, gamma=gamma)
-    edges, solution = solve_on_pool(pool, step, start, rounds)
+    edges, z, solution = solve_on_pool(known, step, start, rounds)
     assert solution.dual is not None
     known.dual = theta, solution.dual / unit
-    known.forget_far_pairs(pool.z, edges, pool.need)
+    need = solution.dual / known.price
+    share = known.certified(need)
+    known.forget_far_pairs(z, edges, need)
     return replace(
         solution,
         value=edges.adjacency(solution.value),
         method=f"{solution.method} (candidates)",
-        certified=pool.share if solution.converged else 0.0,
+        certified=share if solution.converged else 0.0,
     )
-
-
-class _NearPairs:
-    """The candidates at the coefficients W, as a pool of the graph step, and the certified `share` of the tasks."""
-
-    def __init__(self, W: Array, known: Candidates, price: float) -> None:
-        self.W = W
-        self.known = known
-        self.price = price
-        self.share = 0.0
-
-    def edges(self) -> tuple[EdgeList, Array]:
-        T = len(self.W)
-        edges = EdgeList(self.known.keys // T, self.known.keys % T, T)
-        self.z = pair_distances(self.W, edges.i, edges.j)
-        return edges, self.z
-
-    def widen(self, dual: Array) -> bool:
-        self.need = dual / self.price  # the reach that the multipliers ask for
-        self.share = self.known.certified(self.need)
-        if self.share == 1:
-            return False
-        more = self.known.widen(self.W, self.need, np.flatnonzero(self.need > self.known.reach))
-        if not more:  # what was added needs no new solve, and may have completed the certificate
-            self.share = self.known.certified(self.need)
-        return more
 
 
 def _with_room(need: Array, short: Index, reach: Array, room: float) -> Array:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from kinfolk.memory import check_memory
 from kinfolk.rows.gram import Array
@@ -60,6 +61,25 @@ class EdgeList:
         array([ 11., 101., 110.])
         """
         return v[self.i] + v[self.j]
+
+    def differences(self, sign: ArrayLike = 1.0) -> sparse.csr_array:
+        """D (E, T) such that (D W)_e = w_i - sign_e w_j.
+
+        >>> EdgeList.complete(2).differences().toarray()
+        array([[ 1., -1.]])
+        """
+        places = np.tile(np.arange(len(self)), 2), np.concatenate([self.i, self.j])
+        values = np.concatenate([np.ones(len(self)), -np.broadcast_to(sign, len(self))])
+        return sparse.csr_array((values, places), shape=(len(self), self.size))
+
+    def components(self) -> NDArray[np.intp]:
+        """Number of the connected component of every node.
+
+        >>> EdgeList(np.array([0, 1]), np.array([3, 2]), 4).components()
+        array([0, 1, 1, 0], dtype=int32)
+        """
+        graph = sparse.csr_array((np.ones(len(self)), (self.i, self.j)), shape=(self.size, self.size))
+        return connected_components(graph, directed=False)[1]
 
     def adjacency(self, a: Array) -> sparse.csr_array:
         """Symmetric CSR matrix with exact zeros left out.

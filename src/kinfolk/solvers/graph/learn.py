@@ -80,7 +80,7 @@ def learn_graph(
         solution = step(edges, Z[edges.i, edges.j], start=start)
     else:
         pool = _AllPairs(Z, price=2 * gamma, unit=np.sqrt(2 * alpha) * np.sqrt(beta))
-        edges, solution = solve_on_pool(pool, step, start, rounds=T * T)  # every round but the last adds a pair
+        edges, _, solution = solve_on_pool(pool, step, start, rounds=T * T)  # every round but the last adds a pair
     return replace(solution, value=edges.adjacency(solution.value))
 
 
@@ -98,22 +98,23 @@ class Pool(Protocol):
 
 def solve_on_pool(
     pool: Pool, step: Callable[..., Solution], start: Array | None, rounds: int
-) -> tuple[EdgeList, Solution]:
+) -> tuple[EdgeList, Array, Solution]:
     """Solve on likely pairs, add those that want an edge, repeat until none does or the rounds end.
 
     A pair is zero in the full answer when lam_i + lam_j <= 2 gamma z_ij. So where no pair outside the pool wants in,
     the answer on the pool is the answer over all pairs, at the cost of the pool.
     """
     n_iter = 0
-    for _ in range(rounds):
+    for left in reversed(range(rounds)):
         edges, z = pool.edges()
         solution = step(edges, z, start=start)
         n_iter += solution.n_iter
         start = solution.dual
         assert start is not None
-        if not pool.widen(start):
+        # After the last solve nothing is added: a certificate must not count pairs that no solve has seen.
+        if left == 0 or not pool.widen(start):
             break
-    return edges, replace(solution, n_iter=n_iter)
+    return edges, z, replace(solution, n_iter=n_iter)
 
 
 class _AllPairs:
