@@ -9,7 +9,8 @@ from sklearn.exceptions import NotFittedError
 
 from kinfolk import GAMTL
 from kinfolk.baselines import Independent
-from kinfolk.methods.structures import Structure, TaskCovariance, TaskGraph, TaskPrecision, structure_of
+from kinfolk.methods.model import structure_of
+from kinfolk.methods.structures import Structure, TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
 
 LABELS = np.array(list("abdef"))
@@ -104,5 +105,5 @@ def test_a_tree_without_a_split_is_one_group():
 def test_the_structure_of_a_model_is_found():
     assert structure_of(STRUCTURES["tree"], "draw") is STRUCTURES["tree"]
     assert structure_of(Independent(task=0).fit([[0, 1.0], [0, 2.0]], [1.0, 2.0]), "draw") is None
-    with pytest.raises(NotFittedError, match="draw: this GAMTL is not fitted"):
+    with pytest.raises(NotFittedError, match="This GAMTL instance is not fitted yet"):
         structure_of(GAMTL(), "draw")
