@@ -9,6 +9,12 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import docstrings
 from kinfolk import __version__
+from kinfolk.baselines import METHODS
+
+# The methods to compare with are those that are in the folder: their list is written anew with every build.
+names = "".join(f"   {name}\n" for name in METHODS)
+listed = f".. currentmodule:: kinfolk.baselines\n.. autosummary::\n   :toctree: api\n   :template: class.rst\n\n{names}"
+(Path(__file__).parent / "methods.inc").write_text(listed)
 
 project = "kinfolk"
 author = "The kinfolk developers"

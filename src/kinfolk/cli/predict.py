@@ -91,4 +91,5 @@ def write_columns(columns: dict[str, Any], file: IO[str], *, safe: bool) -> None
 def _cells(column: Any) -> list[Any]:
     if column.dtype.kind != "f":
         return ["" if value is None else value for value in column.tolist()]
-    return ["" if np.isnan(v) else int(v) if v.is_integer() and abs(v) < 1e15 else v for v in column.tolist()]
+    whole = [int(v) if v.is_integer() and abs(v) < 1e15 else v for v in np.nan_to_num(column).tolist()]
+    return ["" if missing else value for value, missing in zip(whole, np.isnan(column).tolist(), strict=True)]

@@ -196,7 +196,9 @@ def number_column(frame: Any, name: str, source: Source, what: str) -> Any:
             raise ValueError(f"{place}: column {name!r} is infinite there. Correct it, or empty it")
         return number
     texts = frame.lazy().select(pl.col(name).cast(pl.String).unique()).collect()[name].drop_nulls().to_list()
-    held = kind_of_texts(texts) if kind == pl.String else "date" if kind.is_temporal() else "other"
+    held = "date" if kind.is_temporal() else "other"
+    if kind == pl.String:
+        held = kind_of_texts(texts)
     if held in ("number", "truth"):
         return from_text(name)
     check_text(source)

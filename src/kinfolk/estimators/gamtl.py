@@ -129,7 +129,7 @@ class GAMTL(GraphRegressor):
             c,
             structure=TaskGraph(result.graph.value, gram.labels, remoteness(V * problem.scale, problem.candidates)),
             parts=(part,),
-            course=self._course(problem, result),
+            course=Course(problem.optimality(result), result.history, result.n_iter, result.converged),
             details={
                 "alpha_": problem.alpha,
                 "beta_": problem.beta,
@@ -138,9 +138,6 @@ class GAMTL(GraphRegressor):
                 "relevance_": W.std(axis=0) if effects is None else effects.relevance,
             },
         )
-
-    def _course(self, problem: Problem, result: Alternation) -> Course:
-        return Course(problem.optimality(result), result.history, result.n_iter, result.converged)
 
     def _rounds(self, n_tasks: int) -> int:
         return self.max_iter or usual_rounds(n_tasks)
@@ -195,5 +192,6 @@ class Draft(GAMTL):
         near = Candidates(self.pairs * n_tasks)
         return {**super()._solvers(n_tasks), "candidates": near, "weights_tol": self.weights_tol}
 
-    def _course(self, problem: Problem, result: Alternation) -> Course:
-        return Course({}, result.history, result.n_iter, result.converged)  # certificates cost as much as a round
+    def _model(self, gram: GramStats, recipe: Recipe, problem: Problem, result: Alternation) -> Model:
+        # Folds ask for coefficients alone; certificates and distances of the graph cost as much as a round.
+        return Model.of(gram, *problem.equations.coefficients(result.weights.value))

@@ -97,6 +97,7 @@ class GAMTLCV(GraphRegressor):
         """Twice as many folds where tasks share few rows."""
         if not isinstance(self.cv, int) or groups is not None or gram.n_tasks == 1 or not gram.is_shared():
             return self.cv
+        # Every fold takes the same directions from all tasks: with few rows, models would be judged by much worse fits.
         few = 2 * self.cv <= int(gram.n.max(initial=0.0)) < 2 * gram.n_features
         return 2 * self.cv if few else self.cv
 
@@ -147,6 +148,7 @@ class GAMTLCV(GraphRegressor):
         ratio = tried[-1] / tried[-2] if len(tried) > 1 else 10.0
         for _ in range(ENLARGE):
             best = search.best_graph().parameters
+            # A best strength at an end of those tried may lie beyond it.
             edge = {tried[0]: tried[0] / ratio, tried[-1]: tried[-1] * ratio}.get(best["strength"])
             if edge is None:
                 return

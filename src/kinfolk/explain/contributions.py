@@ -109,7 +109,7 @@ def contributions(model: Any, tasks: Sequence[Any] | None = None) -> Contributio
     for part in maps:
         b = _targets(part)
         for k, t in enumerate(which):
-            N = part.inverse.columns(t)
+            N = part.inverse.columns(t)  # v_t = sum_s N_ts b_s, and N is symmetric
             unknowns = np.einsum("spq,sp->sq", N, b)
             slopes = unknowns @ part.to_coef.T
             coef[k] += part.share * slopes

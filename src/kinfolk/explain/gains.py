@@ -158,7 +158,7 @@ class WithGraph:
         known = gram.with_rows()
         units = self.joint.units
         problem, result = known.once(("with graph", id(self.joint)), lambda: self._solved(known.rescaled(units)))
-        V = result.weights.value
+        V = result.weights.value  # shared by both methods of a fold: one alternation serves them
         if not self.edges:
             T = len(V)
             V = problem.weight_step(sparse.csr_array((T, T)), V).value

@@ -80,6 +80,7 @@ class Errors:
         T = int((rows > 0).sum())
         if T < 2 or squared.sum() == 0:
             return 0.0 if squared.sum() == 0 else float("nan")
+        # The delta method for a ratio of sums over tasks, then for its root.
         excess = squared - rows * squared.sum() / rows.sum()
         return float(np.sqrt(T / (T - 1) * np.square(excess).sum()) / rows.sum() / (2 * self.pooled()))
 

@@ -97,6 +97,7 @@ def _part_with(part: Part, old: GramStats, new: GramStats) -> tuple[Part, Array,
         V, edges = adopt_tasks(coupling, part.V, equations)
         coupling = replace(coupling, adjacency=_with_edges(coupling.adjacency, old_at, edges, new_at))
     else:
+        # The penalties and covariances stay; what all tasks have in common is solved once more with the new ones.
         joined = part.equations(together)
         V = coupling.inverse(joined).unknowns(joined.b)[new_at]
     W, c = part.coefficients(equations, V)

@@ -61,6 +61,7 @@ class HubInverse:
         """N_tt and (N G N)_tt."""
         G, K, C = self.G[tasks], self.K[tasks], self.C[tasks]
         Ct = C.transpose(0, 2, 1)
+        # N_tt = K_t + C_t Z C_t'; in sum_s N_ts G_s N_st the own block appears once squared and twice crossed.
         common = C @ self.Z
         cross = K @ G @ common @ Ct
         seen = (self.C.transpose(0, 2, 1) @ self.G @ self.C).sum(axis=0)
@@ -97,6 +98,7 @@ class Hub:
         G = equations.G
         value, vector = np.linalg.eigh(self.covariance)
         F = vector * np.sqrt(np.maximum(value, 0.0))
+        # F may be singular (a coefficient that all tasks share), so the covariance itself is never inverted.
         K = F @ np.linalg.inv(np.eye(len(F)) + F.T @ G @ F) @ F.T
         C = np.eye(len(F)) - K @ G
         return HubInverse(G, K, C, linalg.pinvh((G @ C).sum(axis=0) + self.centre, rtol=SAME))
@@ -112,7 +114,7 @@ class Alone:
         """N_tt = (G_t + penalty)^-1, and nothing between tasks."""
         G = equations.G
         zero = np.zeros_like(G)
-        if np.isinf(self.penalty):
+        if np.isinf(self.penalty):  # the task mean: no slope is left
             return HubInverse(G, zero, zero, zero[0])
         K = Spectrum.of(G, equations.b).inverse(self.penalty)
         return HubInverse(G, np.broadcast_to(K, G.shape), zero, zero[0])

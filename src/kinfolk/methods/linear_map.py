@@ -73,6 +73,7 @@ class LinearMap:
 
     def design(self, X: Array, codes: NDArray[np.intp]) -> Array:
         """Rows in the unknowns, about the origin of their task's intercept: predictions are rows times v plus y0."""
+        # x0 is in the units of the part, X in those of the table.
         rows = (X - self.equations.x0[codes] * self.units) @ self.to_coef
         if self.equations.has_ones:
             rows[:, -1] += 1.0

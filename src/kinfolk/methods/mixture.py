@@ -110,6 +110,7 @@ class Mixture:
             sum(share * model.population.coef for model, share in zip(fitted, shares, strict=True)),
             float(sum(share * model.population.intercept for model, share in zip(fitted, shares, strict=True))),
         )
+        # Structure, course and details are those of the graph that is shown.
         about = next((model for model in fitted if _is_of(model.parts[0], self.shown)), fitted[0])
         parts = [replace(part, shown=_is_of(part, self.shown)) for part in parts]
         return replace(
@@ -212,7 +213,7 @@ class Search:
             for f, part in enumerate(self.folds.held_out)
         ]
         shares = best_mixture(np.sum(by_fold, axis=0), weight, usual=names.index(self.usual()), caution=CAUTION)
-        kept = np.flatnonzero(shares > LEAST_SHARE)
+        kept = np.flatnonzero(shares > LEAST_SHARE)  # a member of a thousandth costs a fit and says nothing
         shares = np.where(shares > LEAST_SHARE, shares, 0.0) / shares[kept].sum()
         squared = np.stack([mixture_errors(E, shares) for E in by_fold])
         members = [self.member(names[m]) for m in kept]
@@ -240,6 +241,7 @@ def cross_errors(gram: GramStats, W: Array, c: Array) -> Array:
     array([[4., 2.],
            [2., 2.]])
     """
+    # r = (y - mean) - (x - mean)'w + off: the first two parts are centred, so only off meets itself.
     off = gram.y_mean - c - np.einsum("mtd,td->mt", W, gram.x_mean)
     GW = np.matmul(gram.G, W[:, :, :, None])[:, :, :, 0]
     bw = np.einsum("mtd,td->mt", W, gram.b)
@@ -271,7 +273,7 @@ def best_mixture(E: Array, weight: Array, *, usual: int = 0, caution: float = 0.
     total = np.tensordot(weight, E, axes=1)
     own = weight[:, None] * np.einsum("tmm->tm", E)
     better = own[:, [usual]] - own
-    error = np.sqrt(len(own)) * better.std(axis=0)
+    error = np.sqrt(len(own)) * better.std(axis=0)  # of the sum over tasks
     cost = caution * np.clip(2 * error - better.sum(axis=0), 0.0, error)
     # As the shares add up to 1, a cost per share is a quadratic form too, and so is any constant.
     total = total + (cost[:, None] + cost[None, :]) / 2 + cost.max()

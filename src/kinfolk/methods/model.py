@@ -99,6 +99,7 @@ class Part:
     @classmethod
     def of(cls, name: str, coupling: Coupling, equations: NormalEquations, V: Array, intercept: str | None) -> Part:
         """A part with the normal equations that it was solved with."""
+        # The origin is kept: tasks that come later would move the average of all rows, and with it what V means.
         origin = (equations.x0[0], float(equations.y0[0])) if equations.has_ones else None
         basis = equations.basis
         if basis is not None:
@@ -189,6 +190,7 @@ class Model:
             return replace(self, gram=gram)
         T = gram.n_tasks
         position = np.searchsorted(gram.labels, self.labels)
+        # A task without rows is predicted by the population.
         coef = np.tile(self.population.coef, (T, 1))
         coef[position] = self.coef
         intercept = np.full(T, self.population.intercept)
@@ -272,6 +274,7 @@ class Model:
         std = np.empty(len(X))
         std[old] = known.std(X[old], among_seen[old])
         if not old.all():
+            # Its true line may be that of any task: their spread at the row is what the population does not know.
             level = self.intercept[self.seen, None] + self.coef[self.seen] @ X[~old].T
             std[~old] = np.sqrt(level.var(axis=0) + known.noise.mean())
         return std

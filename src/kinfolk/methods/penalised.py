@@ -67,6 +67,7 @@ class Penalised(MultiTaskRegressor):
     def _at(self, gram: GramStats, penalty: float, **known: Any) -> Model:
         warn_of_lost_features(gram)
         W, c = self.prepare(gram)(penalty)
+        # V is W in the unknowns of the normal equations: the linear map must give back exactly these coefficients.
         equations = normal_equations(gram, self.intercept_treatment())
         V = equations.unknowns(W, c)
         part = Part.of(self.name, self.coupling(gram, penalty), equations, V, self.intercept_treatment())

@@ -85,6 +85,7 @@ class RandomSlopes(MultiTaskRegressor):
         settled = found.converged and not found.bounded
         treatment = RANDOM_INTERCEPTS[self.intercept]
         equations = normal_equations(gram, treatment)
+        # The fixed effects have no penalty of their own: R = 0.
         coupling = Hub(found.relative_covariance, np.zeros_like(found.relative_covariance))
         V = equations.unknowns(found.coef, found.intercept)
         return Model.of(

@@ -140,6 +140,7 @@ def _from_held_out(maps: Sequence[LinearMap], gram: GramStats, level: Array, hel
     """
     sigma2, _, _ = likelihood(max(maps, key=lambda part: part.share), gram.n)
     rows = np.maximum(gram.n, TINY)
+    # The expected squared error of a new row, beyond the noise of the row itself: tr(S_t E[x x']).
     away = np.zeros(gram.n_tasks)
     for part in maps:
         S = error_covariance(part, np.arange(gram.n_tasks), 1.0)
@@ -184,9 +185,10 @@ def moderated(ratio: Array, freedom: Array) -> Array:
     if known.sum() < 3:
         return np.ones_like(ratio)
     f = freedom[known]
+    # log s^2 of f degrees of freedom has mean digamma(f/2) - log(f/2) and variance trigamma(f/2) about the true one.
     e = np.log(ratio[known]) - digamma(f / 2) + np.log(f / 2)
     excess = float(e.var(ddof=1) - polygamma(1, f / 2).mean())
-    if excess <= 0:
+    if excess <= 0:  # chance alone spreads them as much
         return np.ones_like(ratio)
     f0 = 2 * brentq(lambda x: float(polygamma(1, x)) - excess, 1e-4, 1e8) if excess < 1e7 else 0.0
     own = np.where(freedom > 0, freedom * ratio, 0.0)

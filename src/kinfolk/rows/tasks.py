@@ -97,10 +97,13 @@ def read_rows(X: Any, y: Any, *, task: str | int | None, sample_weight: Any = No
     y, y_names = _read_target(y)
     _check_lengths(table, y)
     if task is None:
-        labels = np.asarray(y_names) if y_names is not None else np.arange(y.shape[1] if y.ndim == 2 else 1)
+        features = table
+        count = y.shape[1] if y.ndim == 2 else 1
+        labels = np.arange(count) if y_names is None else np.asarray(y_names)
         codes = None if y.ndim == 2 else np.zeros(len(y), np.intp)
-        features, order = table, np.argsort(labels, kind="stable")
-        labels, y = labels[order], y[:, order] if y.ndim == 2 else y
+        order = np.argsort(labels, kind="stable")
+        labels = labels[order]
+        y = y[:, order] if y.ndim == 2 else y
         columns = np.argsort(order)
     else:
         if y.ndim == 2 and y.shape[1] != 1:
@@ -173,7 +176,9 @@ def check_sizes(X: Array, y: Array, names: tuple[str, ...] | None) -> None:
         beyond = (size > LARGEST) | ((size > 0) & (size < SMALLEST))
         if beyond.any():
             j = int(np.argmax(beyond))
-            which = "target y" if name == "target" else f"column {names[j]!r}" if names else f"column {j} of X"
+            which = "target y"
+            if name == "column":
+                which = f"column {names[j]!r}" if names else f"column {j} of X"
             raise ValueError(
                 f"{which} has values up to {size[j]:.3g}, but sizes from {SMALLEST:g} to {LARGEST:g} can be fitted: "
                 "change its unit, e.g. divide it by its standard deviation"

@@ -57,6 +57,7 @@ class Neighborhood:
         T = len(self.V)
         along = 2 * self.penalty.pull * self.penalty.scale
         uniform = 2 * self.penalty.gamma * self.penalty.anchor / T * self.penalty.scale + self.penalty.shrinkage / T
+        # The gradient of the problem above in v, set to zero.
         H = G + self.penalty.ridge + np.diag(along * a.sum() + uniform * T)
         return np.linalg.solve(H, b + along * (a @ self.V) + uniform * self.V.sum(axis=0))
 

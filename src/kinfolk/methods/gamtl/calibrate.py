@@ -43,6 +43,7 @@ class Recipe:
         if self.gamma is not None and gram.n_tasks > 1:
             return problem
         key = ("theta", self.metric, self.intercept, self.ridge, self.neighbors)
+        # All strengths share theta: it comes from the independent fits, which do not feel the graph.
         theta = gram.once(key, lambda: theta_at_start(problem, self.neighbors))
         return calibrated(problem, theta, self.strength)
 
@@ -59,6 +60,7 @@ class Recipe:
         equations = normal_equations(gram, self.intercept)
         ridge = np.diag(self.ridge * equations.penalised())
         if effects is not None and METRICS[self.metric]:
+            # In the unknowns v with w = root v the tasks vary alike in every direction, so plain distances do.
             equations = equations.in_basis(effects.root())
             assert equations.basis is not None
             ridge = equations.basis.T @ ridge @ equations.basis
@@ -66,7 +68,7 @@ class Recipe:
         shrinkage = np.zeros(equations.shape[1])
         if self.intercept == "shrunk":
             assert effects is not None
-            scale[-1] = 0.0
+            scale[-1] = 0.0  # the graph leaves levels alone; a mixed model says how far they lie apart
             shrinkage[-1] = effects.sigma2 / max(effects.intercept_sd**2, LEAST_SPREAD * effects.sigma2, TINY)
         return Problem(
             ridge=ridge,

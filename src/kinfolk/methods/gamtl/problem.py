@@ -96,6 +96,7 @@ class Problem(Penalty):
         system = self.system(A)
         found = solve_system(system, method=self.weights_solver, start=W, tol=self.weights_tol)
         if self.weights_solver == "auto" and found.residual > EXACT:
+            # A residual that large comes from unknowns of very different size: a factorisation does not mind.
             second = "direct" if system.b.size <= FACTORISED else "cg"
             found = min(found, solve_system(system, method=second, start=W), key=lambda step: step.residual)
         return replace(found, converged=found.converged and found.residual <= EXACT)
@@ -177,6 +178,7 @@ def independent(equations: NormalEquations, ridge: Array, floor: float = 0.01) -
         "Use fewer features (drop, select or project them), or fit groups of tasks apart.",
     )
     typical = np.trace(G, axis1=1, axis2=2).mean() / d
+    # The floor keeps tasks with fewer rows than unknowns from starting at wild coefficients.
     H = G + ridge + max(floor * typical, TINY) * np.eye(d)
     if len(H) == 1:
         return _solved(H[0], equations.b.T).T

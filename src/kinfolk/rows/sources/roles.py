@@ -45,7 +45,8 @@ def choose_roles(
     ('x',)
     """
     dropped = [drop] if isinstance(drop, str) else list(drop)
-    chosen = None if columns is None else [columns] if isinstance(columns, str) else list(columns)
+    chosen = [columns] if isinstance(columns, str) else columns
+    chosen = None if chosen is None else list(chosen)
     given = {"task": task, "target": target} | ({} if groups is None else {"groups": groups})
     for role, name in given.items():
         if not isinstance(name, str):
