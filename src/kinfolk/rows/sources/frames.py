@@ -153,31 +153,36 @@ def _with_fold(rows: Any, p: int, k: int, random_state: Any, *, grouped: str | N
     return rows.join(groups.with_columns(place.alias("_fold")), on="_group", how="left")
 
 
-def predict_frame(model: Any, frame: Any, *, name: str = "prediction") -> Any:
-    """The frame with a column of predictions, still lazy: coefficients are looked up by task, in one expression.
+def predict_frame(model: Any, frame: Any, *, unseen: str = "error", return_std: bool = False) -> Any:
+    """The frame with a column `prediction`, still lazy: coefficients are looked up by task, in one expression.
 
-    Tasks that fit has not seen get the population model if the model says so (`unseen="mean"`), else nothing.
+    Tasks that fit has not seen get the population model with `unseen="mean"`, else nothing.
     """
-    if getattr(model, "features_", None) is not None:
+    columns = model.columns
+    scaler = columns.transformer
+    # A scaler is a shift and a unit; anything else the engine cannot run.
+    if return_std or columns.basis is not None or not (scaler is None or hasattr(scaler, "scale_")):
         raise ValueError(
-            "a lazy frame is predicted from its own columns, but this model has a `features` transformer: use "
-            "kinfolk.large.predict_file, or collect the frame"
+            "a lazy frame is predicted by one expression of its columns, without standard deviations and without "
+            "`features` other than StandardScaler: use kinfolk.large.predict_file, or collect the frame"
         )
-    lazy = nw.from_native(frame)
-    schema = model._schema
-    features = [column for column in schema.names if column != schema.task]
-    known = [label.item() if isinstance(label, np.generic) else label for label in model.tasks_]
-    mean = getattr(model, "unseen", "error") == "mean"
+    coef = np.vstack([model.coef, model.population.coef])
+    intercept = np.append(model.intercept, model.population.intercept)
+    if scaler is not None:
+        coef = coef / (1.0 if scaler.scale_ is None else scaler.scale_)
+        intercept = intercept - (0.0 if scaler.mean_ is None or not scaler.with_mean else coef @ scaler.mean_)
+    task = columns.schema.task
+    known = [label.item() if isinstance(label, np.generic) else label for label in model.labels]
 
-    def by_task(numbers: NDArray[Any], population: float) -> Any:
-        default = float(population) if mean else None
-        return nw.col(schema.task).replace_strict(known, numbers.tolist(), default=default, return_dtype=nw.Float64)
+    def by_task(numbers: NDArray[Any]) -> Any:
+        default = float(numbers[-1]) if unseen == "mean" else None
+        return nw.col(task).replace_strict(known, numbers[:-1].tolist(), default=default, return_dtype=nw.Float64)
 
-    prediction = by_task(model.intercept_, model.population_intercept_)
-    for j, feature in enumerate(features):
-        slope = by_task(model.coef_[:, j], model.population_coef_[j])
-        prediction = prediction + nw.col(feature).cast(nw.Float64) * slope
-    return lazy.with_columns(prediction.alias(name)).to_native()
+    prediction = by_task(intercept)
+    features = [name for name in columns.schema.names if name != task]
+    for name, slopes in zip(features, coef.T, strict=True):
+        prediction = prediction + nw.col(name).cast(nw.Float64) * by_task(slopes)
+    return nw.from_native(frame).with_columns(prediction.alias("prediction")).to_native()
 
 
 def _names(frame: Any) -> list[str]:
