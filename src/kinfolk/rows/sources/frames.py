@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinfolk.rows.folds import Folds, generator
 from kinfolk.rows.gram import GramStats
-from kinfolk.rows.moments import Moments
+from kinfolk.rows.moments import Array, Moments
 from kinfolk.rows.sources.dealing import check_folds, check_groups, folds_of_parts
 from kinfolk.rows.sources.roles import Roles, choose_roles
 from kinfolk.rows.tasks import _labels as task_labels
@@ -172,17 +172,37 @@ def predict_frame(model: Any, frame: Any, *, unseen: str = "error", return_std: 
         coef = coef / (1.0 if scaler.scale_ is None else scaler.scale_)
         intercept = intercept - (0.0 if scaler.mean_ is None or not scaler.with_mean else coef @ scaler.mean_)
     task = columns.schema.task
-    known = [label.item() if isinstance(label, np.generic) else label for label in model.labels]
-
-    def by_task(numbers: NDArray[Any]) -> Any:
-        default = float(numbers[-1]) if unseen == "mean" else None
-        return nw.col(task).replace_strict(known, numbers[:-1].tolist(), default=default, return_dtype=nw.Float64)
-
-    prediction = by_task(intercept)
     features = [name for name in columns.schema.names if name != task]
-    for name, slopes in zip(features, coef.T, strict=True):
-        prediction = prediction + nw.col(name).cast(nw.Float64) * by_task(slopes)
-    return nw.from_native(frame).with_columns(prediction.alias("prediction")).to_native()
+    lazy, by_task = _lookup(nw.from_native(frame), task, model.labels, np.column_stack([intercept, coef]), unseen)
+    prediction = by_task(0)
+    for j, name in enumerate(features, start=1):
+        prediction = prediction + nw.col(name).cast(nw.Float64) * by_task(j)
+    given = nw.from_native(frame).collect_schema().names()
+    return lazy.with_columns(prediction.alias("prediction")).select(*given, "prediction").to_native()
+
+
+def _lookup(frame: Any, task: str, labels: NDArray[Any], numbers: Array, unseen: str) -> tuple[Any, Any]:
+    """A frame, and expressions for the columns of `numbers` by task, whose last row is for tasks nobody has seen."""
+    known = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    if not frame.implementation.is_ibis():
+
+        def by_task(j: int) -> Any:
+            default = float(numbers[-1, j]) if unseen == "mean" else None
+            return nw.col(task).replace_strict(
+                known, numbers[:-1, j].tolist(), default=default, return_dtype=nw.Float64
+            )
+
+        return frame, by_task
+    import ibis
+
+    # PostgreSQL has no such expression before version 16: a small table is joined instead.
+    table = ibis.memtable({task: known, **{f"_by_task{j}": column for j, column in enumerate(numbers[:-1].T.tolist())}})
+
+    def joined(j: int) -> Any:
+        found = nw.col(f"_by_task{j}")
+        return found.fill_null(float(numbers[-1, j])) if unseen == "mean" else found
+
+    return frame.join(nw.from_native(table), on=task, how="left"), joined
 
 
 def _names(frame: Any) -> list[str]:
