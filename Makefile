@@ -7,11 +7,12 @@ PIP := -m pip install --quiet --disable-pip-version-check
 SHARED_DATA := $(wildcard ../shared/data)
 export KINFOLK_DATA ?= $(if $(SHARED_DATA),$(abspath $(SHARED_DATA)),)
 
-.PHONY: demo test browser check format oldest docs wheel fuzz bench reproduce clean help
+.PHONY: demo test engines browser check format oldest docs wheel fuzz bench reproduce clean help
 
 help:
 	@echo "make demo       fit the built-in example, draw its graph, write its report (kinfolk-demo/)"
 	@echo "make test       run all tests"
+	@echo "make engines    tests with Spark and PostgreSQL, which it installs if it may (half a gigabyte)"
 	@echo "make check      ruff and mypy"
 	@echo "make oldest     run the core's tests with the oldest supported dependencies"
 	@echo "make docs       build the documentation and its gallery (docs/_build/html/index.html)"
@@ -51,6 +52,16 @@ demo: $(VENV)/.base
 # A process per core, each with one thread of BLAS: threads inside small products only wait for each other.
 test: $(VENV)/.dev browser
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
+
+$(VENV)/.engines: $(VENV)/.dev
+	$(BIN)/python $(PIP) -e '.[dev,sql,spark]'
+	@touch $@
+
+# A local Spark needs Debian's Java, and PostgreSQL its server.
+engines: $(VENV)/.engines
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v java >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; }; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends default-jre-headless postgresql >/dev/null; fi
+	KINFOLK_ENGINES=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/engines
 
 # The tests of the report drive Debian's Chromium.
 browser:

@@ -1,7 +1,8 @@
 """Statistics of a Parquet file beside merely reading it and summing its columns per task, each in its own process.
 
 The engines print what a user would write: one group-by sum. Ours is `gram_of_file`, which keeps all second moments
-too, and `folds_of_file` with five folds. Time is the best of some runs, peak memory that of the whole process.
+too, and `folds_of_file` with five folds; `lazy_polars` and `lazy_duckdb` have the engine compute the same. Time is the
+best of some runs, peak memory that of the whole process.
 """
 
 from __future__ import annotations
@@ -66,6 +67,23 @@ def gram_of_file(path):
     return gram_of_file(path, task="task", target="y")
 
 
+def lazy_polars(path):
+    import polars as pl
+
+    from kinfolk.rows.sources.frames import gram_of_frame
+
+    return gram_of_frame(pl.scan_parquet(path), task="task", target="y")
+
+
+def lazy_duckdb(path):
+    import duckdb
+
+    from kinfolk.rows.sources.frames import gram_of_frame
+
+    with duckdb.connect() as connection:
+        return gram_of_frame(connection.sql(f"select * from '{path}'"), task="task", target="y")
+
+
 def folds_of_file(path):
     from kinfolk.large import folds_of_file
 
@@ -73,14 +91,15 @@ def folds_of_file(path):
 
 
 SUMS = [polars_streaming, polars_in_memory, pyarrow_group_by]
-OURS = [gram_of_file, folds_of_file]
+OURS = [gram_of_file, folds_of_file, lazy_polars, lazy_duckdb]
 RUNS = {function.__name__: function for function in [pyarrow_read_only, *SUMS, *OURS]}
 WARM_UP = {"polars": "polars", "pyarrow": "pyarrow.parquet"}
 
 
 def run(name, path):
     """One run in this process: imports are not counted, memory is."""
-    __import__(WARM_UP.get(name.split("_")[0], "kinfolk.large"))
+    for module in (WARM_UP.get(name.split("_")[0], "kinfolk.large"), "polars", "duckdb"):
+        __import__(module)
     wall, cpu = time.perf_counter(), time.process_time()
     RUNS[name](path)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

@@ -11,7 +11,7 @@ import numpy as np
 
 from kinfolk.cli.console import Console, duration
 from kinfolk.cli.outputs import check_outputs
-from kinfolk.cli.tables import Training, counted, open_table, training_rows, wants_stream
+from kinfolk.cli.tables import Training, counted, in_database, open_table, read_files, training_rows, wants_stream
 from kinfolk.files import is_special
 from kinfolk.judge.contestants import find_method
 from kinfolk.memory import in_words
@@ -19,31 +19,36 @@ from kinfolk.memory import in_words
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Read, fit, save, report, and say what was found. Whatever can be wrong with the file is found first."""
-    source = open_table(options, console)
-    out = options.out or source.root.with_suffix(".kin")
+    source = None if in_database(options) else open_table(options, console)
+    out = options.out or (source.root if source else Path(options.data.name)).with_suffix(".kin")
     outputs = {"--out": (out, "model"), "--report": (options.report, "page")}
-    check_outputs(outputs, options, console, inputs=(source.root,))
-    in_blocks = wants_stream(source, options)
+    check_outputs(outputs, options, console, inputs=(source.root,) if source else read_files(options.data))
+    in_blocks = source is None or wants_stream(source, options)
     if in_blocks and options.report:
         console.note("no report is written, since it needs the rows in memory: use kinfolk report on a part of them")
-    rows = training_rows(source, options, console, lazy=in_blocks)
+    rows = training_rows(source, options, console, lazy=in_blocks) if source else None
     started = perf_counter()
     model, error = fit(rows, options, console, in_blocks=in_blocks)
     seconds = perf_counter() - started
     save_model(model, out)
-    report = write_page(model, rows, options, console) if options.report and not in_blocks else None
-    encoded = [name for name, kind in rows.rules.found_kinds.items() if kind == "category"]
+    report = write_page(model, rows, options, console) if rows and options.report and not in_blocks else None
+    kinds = rows.rules.found_kinds if rows else {}
+    encoded = [name for name, kind in kinds.items() if kind == "category"]
     record = account(model, find_method(options.method), error) | {"encoded": encoded}
     record |= {"seconds": seconds, "model": str(out), "report": report}
     tell(record, console, out)
     console.result(record)
 
 
-def fit(rows: Training, options: argparse.Namespace, console: Console, *, in_blocks: bool) -> tuple[Any, float | None]:
+def fit(
+    rows: Training | None, options: argparse.Namespace, console: Console, *, in_blocks: bool
+) -> tuple[Any, float | None]:
     """The fitted model, and its cross-validated error if it has one."""
-    from kinfolk.cli.recipe import fit_in_blocks, recipe_of
+    from kinfolk.cli.recipe import fit_in_blocks, fit_in_database, recipe_of
 
     recipe = recipe_of(options)
+    if rows is None:
+        return fit_in_database(recipe, options, console)
     if in_blocks:
         return fit_in_blocks(recipe, rows, options, console)
     return recipe.fit(rows, options.task, console.callback)

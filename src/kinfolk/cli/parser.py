@@ -27,6 +27,7 @@ examples:
   kinfolk fit data.csv --task patient --target score --report report.html
   kinfolk fit data.parquet --task store --target sales --drop date comment --groups week
   kinfolk fit data.csv --task patient --target score --method mtrl --set ridge=0.1
+  kinfolk fit duckdb:///shop.db --query "select * from sales where year > 2020" --task store --target sales
 
 Text columns are one-hot encoded, true and false become 1 and 0, columns with one value are left out; a notice says so.
 A task column is read as integers if all its values are integers without leading zeros, otherwise as text.""",
@@ -52,6 +53,15 @@ saw.""",
 example:
   kinfolk reproduce synthetic --quick --out reproduction""",
 }
+
+
+def table_address(text: str) -> Any:
+    """A file or folder, or the address of a database."""
+    if "://" not in text:
+        return Path(text)
+    from kinfolk.rows.sources.databases import Address
+
+    return Address(text)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -108,7 +118,7 @@ def _add_fit(command: argparse.ArgumentParser) -> None:
 
 def _add_predict(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", type=Path, help="a model written by kinfolk fit")
-    command.add_argument("data", type=Path, help="table with the columns of fit; others are ignored")
+    command.add_argument("data", type=table_address, help="table with the columns of fit; others are ignored")
     _add_out(command, "predictions as CSV (default: stdout)")
     _add_safe_csv(command)
     command.add_argument("--std", action="store_true", help="add a column std: standard deviation of a new observation")
@@ -125,7 +135,7 @@ def _add_predict(command: argparse.ArgumentParser) -> None:
 
 def _add_report(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", type=Path, help="a model written by kinfolk fit")
-    command.add_argument("data", type=Path, help="table with the columns of fit and the target")
+    command.add_argument("data", type=table_address, help="table with the columns of fit and the target")
     command.add_argument("--target", required=True, metavar="COLUMN", help="column with the true values")
     command.add_argument("--groups", metavar="COLUMN", help="rows of one value here belong together (sitting, day)")
     _add_out(command, "(%(default)s)", Path("report.html"))
@@ -168,7 +178,11 @@ def _add_demo(command: argparse.ArgumentParser) -> None:
 
 
 def _add_training_table(command: argparse.ArgumentParser) -> None:
-    command.add_argument("data", type=Path, help="table: .csv, .parquet, .arrow, .ndjson, .xlsx, or a folder")
+    command.add_argument(
+        "data",
+        type=table_address,
+        help="table: .csv, .parquet, .arrow, .ndjson, .xlsx, a folder, or a database (duckdb:///, sqlite:///, postgres://)",
+    )
     command.add_argument("--task", required=True, metavar="COLUMN", help="column that names the task of a row")
     command.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
     columns = command.add_argument_group("the columns")
@@ -212,6 +226,7 @@ def _add_folds(group: Any, text: str) -> None:
 
 
 def _add_reading(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--query", metavar="SQL", help="what to ask a database (default: its only table)")
     reading = command.add_argument_group("reading CSV")
     reading.add_argument("--delimiter", metavar="CHAR", help="separator of values (default: found in the first lines)")
     reading.add_argument("--encoding", default="utf-8", help="(%(default)s)")

@@ -11,7 +11,7 @@ import numpy as np
 from kinfolk.cli.console import Console
 from kinfolk.cli.new_rows import NewRows, rows_for
 from kinfolk.cli.outputs import check_outputs
-from kinfolk.cli.tables import load_model, open_table, wants_stream
+from kinfolk.cli.tables import load_model, open_table, read_files, wants_stream
 from kinfolk.export.graphs import write_csv
 from kinfolk.files import STDOUT, replacing
 from kinfolk.memory import in_words
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     """Predict every row, and write task, what was asked to be kept, prediction and, if asked for, std."""
     options.out = None if options.out == STDOUT else options.out
     outputs = {"--out": (options.out, "table of predictions")}
-    check_outputs(outputs, options, console, inputs=(options.model, options.data))
+    check_outputs(outputs, options, console, inputs=read_files(options.model, options.data))
     model = load_model(options.model)
     model.set_params(unseen=options.unseen or model.unseen)
     source = open_table(options, console)

@@ -89,6 +89,23 @@ def fit_in_blocks(
     return model, cross_validated_error(model)
 
 
+def fit_in_database(plan: Plan, options: argparse.Namespace, console: Console) -> tuple[Any, float | None]:
+    """The model fitted from statistics that a database computes; no row leaves it."""
+    import narwhals as nw
+    from sklearn.preprocessing import StandardScaler
+
+    from kinfolk.large.files import fit_lazy
+    from kinfolk.rows.sources.databases import connected, question
+
+    console.note(f"{options.data.name} computes the statistics: all inputs must be numbers")
+    features = None if plan.scales_itself else StandardScaler()
+    model = plan.estimator(options.task, features, console.callback)
+    with connected(options.data) as connection:
+        frame = nw.from_native(connection.sql(question(options.data, connection, options.query)))
+        fit_lazy(model, frame.drop(options.drop).to_native(), options.target, options.groups)
+    return model, cross_validated_error(model)
+
+
 def recipe_of(options: argparse.Namespace) -> Plan:
     """The method that the options ask for."""
     method = find_method(options.method)

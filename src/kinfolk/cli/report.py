@@ -7,13 +7,13 @@ import argparse
 from kinfolk.cli.console import Console
 from kinfolk.cli.new_rows import rows_for
 from kinfolk.cli.outputs import check_outputs
-from kinfolk.cli.tables import load_model, number_column, open_table
+from kinfolk.cli.tables import load_model, number_column, open_table, read_files
 from kinfolk.report import write_report
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Write the page."""
-    check_outputs({"--out": (options.out, "page")}, options, console, inputs=(options.model, options.data))
+    check_outputs({"--out": (options.out, "page")}, options, console, inputs=read_files(options.model, options.data))
     model = load_model(options.model)
     also = {"--target": options.target} | ({"--groups": options.groups} if options.groups else {})
     source = open_table(options, console)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from kinfolk.cli.console import Console
 from kinfolk.rows.kinds import TRUTH, TextCounts, kind_of_texts
 from kinfolk.rows.rules import Problem, TableRules
+from kinfolk.rows.sources.databases import Address, fetch
 from kinfolk.rows.sources.files import Reading, Source, check_column, open_source, polars, separator_note
 from kinfolk.rows.sources.lines import check_lines, line_of_row
 from kinfolk.rows.sources.stream import plain_labels, whole_numbers
@@ -56,6 +57,10 @@ def open_table(options: argparse.Namespace, console: Console) -> Source:
     mark = {"\\t": "\t", "tab": "\t"}.get(options.delimiter, options.delimiter)
     if mark is not None and len(mark) != 1:
         raise ValueError(f"--delimiter {mark!r}: give one character, or tab")
+    if isinstance(options.data, Address):
+        return fetch(options.data, options.query)
+    if options.query:
+        raise ValueError(f"--query asks a database, e.g. duckdb:///shop.db, but {options.data} is a file")
     source = open_source(options.data, Reading(mark, options.encoding, options.decimal))
     note = separator_note(source)
     if note:
@@ -63,6 +68,17 @@ def open_table(options: argparse.Namespace, console: Console) -> Source:
     if source.text and source.head().names[0] == "":
         console.note(f"{source.root.name}: the first column has no name and is left out as row labels")
     return source
+
+
+def read_files(*data: Any) -> tuple[Path, ...]:
+    """The files behind what a command reads."""
+    paths = [table.path if isinstance(table, Address) else table for table in data]
+    return tuple(path for path in paths if path is not None)
+
+
+def in_database(options: argparse.Namespace) -> bool:
+    """Whether a database is to compute the statistics itself."""
+    return bool(options.stream) and isinstance(options.data, Address) and options.data.kind != "sqlite"
 
 
 def wants_stream(source: Source, options: argparse.Namespace) -> bool:

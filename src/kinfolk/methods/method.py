@@ -25,6 +25,7 @@ from kinfolk.methods.parameters import check_parameters, choice, parameters
 from kinfolk.rows.columns import Columns, as_features, names_out
 from kinfolk.rows.folds import Folds, folds_of_rows
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.sources.frames import is_lazy, predict_frame
 from kinfolk.rows.tasks import Rows, Schema, check_rows_per_task, read_rows
 from kinfolk.threads import limited_threads
 
@@ -107,14 +108,18 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : table with the task column `task`; or the shared inputs, if `y` has one column per task
-        y : one target per row; or (n, T) with NaN where a target is not observed
+        X : table with the task column `task`; or the shared inputs, if `y` has one column per task. A lazy or remote
+            frame (polars LazyFrame, DuckDB relation, Dask, PySpark, Ibis) stays where it is: its engine computes
+            statistics; `y` and `groups` are then names of its columns
+        y : one target per row; or (n, T) with NaN where a target is not observed; or the name of a column of X
         sample_weight : one weight per row
         groups : one label per row (sitting, day); cross-validation keeps whole groups on one side, and methods that do
             not cross-validate ignore it. `features` is fitted once, on all rows: if it learns from y, use
             `kinfolk.tune`, which fits it anew in every fold
         """
         check_parameters(self)
+        if is_lazy(X):
+            return Face("kinfolk.large.files", "fit_lazy")(self, X, y, groups)
         return self.fit_rows(read_rows(X, y, task=self.task, sample_weight=sample_weight), groups)
 
     def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
@@ -177,10 +182,12 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : as in `fit`
+        X : as in `fit`; a lazy frame comes back with a column `prediction`, and still lazy
         return_std : whether to return also the standard deviation of a new observation at every row: mean plus and
             minus 1.64 of them holds about 90 % of the observations. For methods that are linear in their targets
         """
+        if is_lazy(X):
+            return predict_frame(as_model(self), X, unseen=self.unseen, return_std=return_std)
         return as_model(self).predict_table(X, unseen=self.unseen, return_std=return_std)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -1,0 +1,231 @@
+"""Lazy and remote frames: the engine computes the statistics by one grouped aggregation, and only these travel.
+
+Every engine that narwhals knows: polars LazyFrame, DuckDB relations, Dask, PySpark and Ibis tables. Values are taken
+about the means of their task, which are joined in, so that means of 1e6 cost no digits; what is left of the rounded
+means is summed too and taken out at the end (see `moments`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import combinations_with_replacement
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.rows.folds import Folds, generator
+from kinfolk.rows.gram import GramStats
+from kinfolk.rows.moments import Array, Moments
+from kinfolk.rows.sources.dealing import check_folds, check_groups, folds_of_parts
+from kinfolk.rows.sources.roles import Roles, choose_roles
+from kinfolk.rows.tasks import _labels as task_labels
+
+PRIME = 2_147_483_647
+SOURCE = "the table"
+
+
+def is_lazy(frame: Any) -> bool:
+    """Whether a table is a lazy or remote frame, whose rows stay where they are."""
+    native = nw.from_native(frame, pass_through=True)
+    return isinstance(native, nw.LazyFrame)
+
+
+def gram_of_frame(
+    frame: Any,
+    *,
+    task: str,
+    target: str,
+    drop: str | Iterable[str] = (),
+    columns: Iterable[str] | None = None,
+) -> GramStats:
+    """Statistics of a lazy or remote frame, computed by its engine.
+
+    Parameters
+    ----------
+    frame : polars LazyFrame, DuckDB relation, Dask, PySpark or Ibis table
+    task, target : names of columns
+    drop : columns to leave out
+    columns : the features, in this order; by default all columns but task, target and `drop`
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> table = pl.LazyFrame({"shop": ["a", "a", "b"], "ads": [1, 3, 5], "sales": [1.0, 5.0, 7.0]})
+    >>> gram = gram_of_frame(table, task="shop", target="sales")
+    >>> gram.labels, gram.n, gram.G.ravel(), gram.b.ravel()
+    (array(['a', 'b'], dtype='<U1'), array([2., 1.]), array([2., 0.]), array([4., 0.]))
+    """
+    lazy = nw.from_native(frame)
+    roles = choose_roles(_names(lazy), SOURCE, task=task, target=target, drop=drop, columns=columns)
+    return sum_frame(lazy, roles)[0]
+
+
+def folds_of_frame(
+    frame: Any,
+    *,
+    task: str,
+    target: str,
+    drop: str | Iterable[str] = (),
+    columns: Iterable[str] | None = None,
+    cv: int = 5,
+    groups: str | None = None,
+    random_state: Any = 0,
+) -> Folds:
+    """Statistics of folds of a lazy or remote frame, computed by its engine.
+
+    A row goes to the fold that a hash of the seed and of its own numbers says, a group to that of its place among all
+    groups: the same on every engine, however the rows are ordered or cut into partitions.
+
+    Parameters
+    ----------
+    frame, task, target, drop, columns : see `gram_of_frame`
+    cv : number of folds
+    groups : a column whose rows of equal value stay in one fold
+    random_state : seed of the hash
+    """
+    lazy = nw.from_native(frame)
+    roles = choose_roles(_names(lazy), SOURCE, task=task, target=target, drop=drop, columns=columns, groups=groups)
+    return folds_of_parts(sum_frame(lazy, roles, k=check_folds(cv), random_state=random_state), groups=groups)
+
+
+def sum_frame(frame: Any, roles: Roles, *, k: int = 1, random_state: Any = None) -> list[GramStats]:
+    """Statistics of every fold of a frame; of all rows, for k = 1."""
+    values = [*roles.features, roles.target]
+    _check_numeric(frame, values)
+    p = len(values)
+    rows = frame.select(
+        nw.col(roles.task).alias("_task"),
+        *([nw.col(roles.groups).alias("_group")] if roles.groups else []),
+        *(nw.col(name).cast(nw.Float64).alias(f"v{j}") for j, name in enumerate(values)),
+    )
+    rows = _with_fold(rows, p, k, random_state, grouped=roles.groups)
+    means = rows.group_by("_task").agg(*(nw.col(f"v{j}").mean().alias(f"m{j}") for j in range(p)))
+    centred = [(nw.col(f"v{j}") - nw.col(f"m{j}")).alias(f"c{j}") for j in range(p)]
+    pairs = list(combinations_with_replacement(range(p), 2))
+    products = [(nw.col(f"c{i}") * nw.col(f"c{j}")).alias(f"p{i}_{j}") for i, j in pairs]
+    table = rows.join(means, on="_task", how="left").with_columns(*centred).with_columns(*products)
+    found = table.group_by("_task", "_fold").agg(
+        nw.len().alias("n"),
+        *(nw.col(f"v{j}").count().alias(f"n{j}") for j in range(p)),
+        *(nw.col(f"m{j}").max().alias(f"m{j}") for j in range(p)),
+        *(nw.col(f"c{j}").sum().alias(f"s{j}") for j in range(p)),
+        *(nw.col(f"p{i}_{j}").sum().alias(f"p{i}_{j}") for i, j in pairs),
+    )
+    columns = {name: series.to_numpy() for name, series in found.collect().to_dict(as_series=True).items()}
+    _check_values(columns, values, roles.task)
+    return _statistics(columns, roles, p, k)
+
+
+def _statistics(columns: dict[str, NDArray[Any]], roles: Roles, p: int, k: int) -> list[GramStats]:
+    """The sums of an engine as those of the kernel, and from there to statistics."""
+    labels, codes = np.unique(task_labels(columns["_task"], roles.task), return_inverse=True)
+    slots = codes * k + columns["_fold"].astype(np.intp)
+    moments = Moments(p + 1)
+    moments.reserve(len(labels) * k)
+    moments.n[slots] = columns["n"]
+    for j in range(p):
+        moments.reference[slots, j] = columns[f"m{j}"]
+        moments.sums[slots, p, j] = columns[f"s{j}"]
+        for i in range(j + 1):
+            moments.sums[slots, i, j] = moments.sums[slots, j, i] = columns[f"p{i}_{j}"]
+    tasks = np.arange(len(labels))
+    return [GramStats(labels, *moments.statistics(tasks * k + f), roles.features) for f in range(k)]
+
+
+def _with_fold(rows: Any, p: int, k: int, random_state: Any, *, grouped: str | None) -> Any:
+    """The rows with the column `_fold`: by a hash of their numbers, or by the place of their group among all."""
+    if k == 1:
+        return rows.with_columns(nw.lit(0).alias("_fold"))
+    rng = generator(random_state)
+    if grouped is None:
+        weight = rng.uniform(0.5, 1.5, size=p)
+        mixed = sum((nw.col(f"v{j}") * float(weight[j]) for j in range(1, p)), nw.col("v0") * float(weight[0]))
+        # The digits of a large multiple of a sine look random, and every engine computes them alike.
+        noise = (mixed.sin() * 43_758.5453).abs()
+        fold = ((noise - noise.floor()) * k).floor().clip(0, k - 1).cast(nw.Int64)
+        return rows.with_columns(fold.alias("_fold"))
+    factor, shift = (int(number) for number in rng.integers(1, PRIME // 2, size=2))
+    groups = rows.select("_group").unique().with_row_index("_place", order_by="_group")
+    check_groups(int(groups.select(nw.len()).collect().item()), k, grouped)
+    place = (nw.col("_place").cast(nw.Int64) * factor + shift) % PRIME % k
+    return rows.join(groups.with_columns(place.alias("_fold")), on="_group", how="left")
+
+
+def predict_frame(model: Any, frame: Any, *, unseen: str = "error", return_std: bool = False) -> Any:
+    """The frame with a column `prediction`, still lazy: coefficients are looked up by task, in one expression.
+
+    Tasks that fit has not seen get the population model with `unseen="mean"`, else nothing.
+    """
+    columns = model.columns
+    scaler = columns.transformer
+    # A scaler is a shift and a unit; anything else the engine cannot run.
+    if return_std or columns.basis is not None or not (scaler is None or hasattr(scaler, "scale_")):
+        raise ValueError(
+            "a lazy frame is predicted by one expression of its columns, without standard deviations and without "
+            "`features` other than StandardScaler: use kinfolk.large.predict_file, or collect the frame"
+        )
+    coef = np.vstack([model.coef, model.population.coef])
+    intercept = np.append(model.intercept, model.population.intercept)
+    if scaler is not None:
+        coef = coef / (1.0 if scaler.scale_ is None else scaler.scale_)
+        intercept = intercept - (0.0 if scaler.mean_ is None or not scaler.with_mean else coef @ scaler.mean_)
+    task = columns.schema.task
+    features = [name for name in columns.schema.names if name != task]
+    lazy, by_task = _lookup(nw.from_native(frame), task, model.labels, np.column_stack([intercept, coef]), unseen)
+    prediction = by_task(0)
+    for j, name in enumerate(features, start=1):
+        prediction = prediction + nw.col(name).cast(nw.Float64) * by_task(j)
+    given = nw.from_native(frame).collect_schema().names()
+    return lazy.with_columns(prediction.alias("prediction")).select(*given, "prediction").to_native()
+
+
+def _lookup(frame: Any, task: str, labels: NDArray[Any], numbers: Array, unseen: str) -> tuple[Any, Any]:
+    """A frame, and expressions for the columns of `numbers` by task, whose last row is for tasks nobody has seen."""
+    known = [label.item() if isinstance(label, np.generic) else label for label in labels]
+    if not frame.implementation.is_ibis():
+
+        def by_task(j: int) -> Any:
+            default = float(numbers[-1, j]) if unseen == "mean" else None
+            return nw.col(task).replace_strict(
+                known, numbers[:-1, j].tolist(), default=default, return_dtype=nw.Float64
+            )
+
+        return frame, by_task
+    import ibis
+
+    # PostgreSQL has no such expression before version 16: a small table is joined instead.
+    table = ibis.memtable({task: known, **{f"_by_task{j}": column for j, column in enumerate(numbers[:-1].T.tolist())}})
+
+    def joined(j: int) -> Any:
+        found = nw.col(f"_by_task{j}")
+        return found.fill_null(float(numbers[-1, j])) if unseen == "mean" else found
+
+    return frame.join(nw.from_native(table), on=task, how="left"), joined
+
+
+def _names(frame: Any) -> list[str]:
+    return list(frame.collect_schema())
+
+
+def _check_numeric(frame: Any, names: list[str]) -> None:
+    schema = frame.collect_schema()
+    wrong = [name for name in names if not (schema[name].is_numeric() or schema[name] == nw.Boolean)]
+    if wrong:
+        held = ", ".join(f"{name!r} ({schema[name]})" for name in wrong)
+        raise ValueError(
+            f"{SOURCE} has columns that are not numbers: {held}. Turn them into numbers there (a case per value, days "
+            f"since a start), or leave them out with drop={wrong!r}"
+        )
+
+
+def _check_values(columns: dict[str, NDArray[Any]], names: list[str], task: str) -> None:
+    """Whatever is missing or infinite shows in the counts and sums."""
+    if not len(columns["n"]):
+        raise ValueError(f"{SOURCE} has no rows")
+    if any(label is None or label != label for label in columns["_task"].tolist()):
+        raise ValueError(f"column {task!r} has rows without a label: fill them in or drop them")
+    for j, name in enumerate(names):
+        if (columns[f"n{j}"] < columns["n"]).any() or not np.isfinite(columns[f"p{j}_{j}"].astype(float)).all():
+            raise ValueError(f"column {name!r} has missing or infinite values: drop or fill such rows first")

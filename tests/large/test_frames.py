@@ -1,0 +1,159 @@
+"""Lazy and remote frames: their engines give the statistics, folds and predictions of the rows in memory."""
+
+import dask
+import dask.dataframe as dd
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from kinfolk import GAMTL, GAMTLCV
+from kinfolk.baselines import Independent
+from kinfolk.rows.sources.frames import folds_of_frame, gram_of_frame, is_lazy
+from large.tables import assert_same, by_numpy, sales
+
+X = ["x0", "shop", "x1", "x2"]
+
+
+@pytest.fixture(autouse=True)
+def in_this_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def far(label=str, n=600):
+    """Rows with means of a million, and days that groups are made of."""
+    frame = sales(n=n, tasks=7, label=label)
+    frame[["x0", "x1", "x2", "sales"]] += 1e6
+    return frame.assign(day=[f"day {k % 23}" for k in range(n)])
+
+
+def by_duckdb(frame):
+    connection = duckdb.connect()
+    connection.register("rows_of_test", pl.from_pandas(frame).to_arrow())
+    return connection.sql("select * from rows_of_test")
+
+
+ENGINES = {
+    "polars": lambda frame: pl.from_pandas(frame).lazy(),
+    "duckdb": by_duckdb,
+    "dask": lambda frame: dd.from_pandas(frame, npartitions=3),
+}
+
+
+def collected(frame):
+    """The rows of a lazy frame, as pandas has them."""
+    if isinstance(frame, pl.LazyFrame):
+        return frame.collect().to_pandas()
+    return frame.pl().to_pandas() if isinstance(frame, duckdb.DuckDBPyRelation) else frame.compute()
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    return ENGINES[request.param]
+
+
+@pytest.mark.parametrize("label", [str, int, lambda s: f"no. {s}"], ids=["digits", "integers", "words"])
+def test_the_engine_gives_the_statistics_of_the_rows(engine, label):
+    frame = far(label)
+    gram = gram_of_frame(engine(frame), task="shop", target="sales", drop="day")
+    order = gram.labels[np.argsort(gram.labels.astype(str))]
+    reference = by_numpy(frame)
+    assert_same(gram.reindex(order), reference, rtol=1e-10)
+    np.testing.assert_allclose(gram.reindex(order).G, reference.G, rtol=1e-8, atol=1e-8)
+
+
+def test_coefficients_are_those_of_the_rows_in_memory(engine):
+    frame = far().drop(columns="day")
+    for model in (GAMTL(task="shop", features=StandardScaler(), tol=1e-12), Independent(task="shop", penalty=1.0)):
+        here = model.fit(frame[X], frame["sales"]).coef_
+        there = model.fit(engine(frame), "sales").coef_
+        np.testing.assert_allclose(there, here, rtol=1e-8, atol=1e-8 * np.abs(here).max())
+
+
+def test_folds_are_the_same_on_every_engine_and_hold_all_rows():
+    frame = far()
+    one, *others = (
+        folds_of_frame(make(frame), task="shop", target="sales", drop="day", cv=3) for make in ENGINES.values()
+    )
+    assert_same(one.total, by_numpy(frame), rtol=1e-10)
+    assert min(part.n.sum() for part in one.held_out) > 150
+    for other in others:
+        for mine, theirs in zip(one.held_out, other.held_out, strict=True):
+            np.testing.assert_array_equal(mine.n, theirs.n)
+            np.testing.assert_allclose(mine.G, theirs.G, rtol=1e-8, atol=1e-6)
+
+
+def test_whole_groups_go_to_one_fold(engine):
+    frame = far()
+    days = pd.get_dummies(frame["day"], dtype=float).assign(day=frame["day"], shop=frame["shop"], sales=frame["sales"])
+    folds = folds_of_frame(engine(days), task="shop", target="sales", groups="day", cv=4)
+    rows_of_day = np.array([part.n @ part.x_mean for part in folds.held_out])
+    assert ((rows_of_day > 0.5).sum(axis=0) == 1).all()
+    assert (rows_of_day > 0.5).sum(axis=1).min() >= 3
+    with pytest.raises(ValueError, match="cv=40 folds need at least 40 groups, but column 'day' has 23"):
+        folds_of_frame(engine(frame), task="shop", target="sales", groups="day", cv=40)
+
+
+def test_a_model_that_cross_validates_is_tuned_by_the_engine():
+    frame = far().drop(columns="day")
+    grid = {"strengths": (1.0,), "ridges": (1.0,), "anchors": (0.0,), "metrics": ("identity",)}
+    model = GAMTLCV(task="shop", cv=3, random_state=0, features=StandardScaler(), **grid)
+    coef = [model.fit(ENGINES[name](frame), "sales").coef_ for name in ("polars", "duckdb")]
+    np.testing.assert_allclose(coef[0], coef[1], rtol=1e-8, atol=1e-8)
+    assert model.fit(ENGINES["polars"](frame), "sales").score(frame[X], frame["sales"]) > 0.99
+
+
+@pytest.mark.parametrize("features", [None, StandardScaler(), StandardScaler(with_mean=False)], ids=repr)
+def test_predictions_are_a_column_of_a_frame_that_is_still_lazy(engine, features):
+    frame = far().drop(columns="day")
+    model = Independent(task="shop", features=features, penalty=1.0).fit(engine(frame), "sales")
+    lazy = model.predict(engine(frame.assign(day=range(len(frame)))))
+    assert is_lazy(lazy)
+    found = collected(lazy).sort_values("day")
+    np.testing.assert_allclose(found["prediction"], model.predict(frame[X]), rtol=1e-9)
+
+
+def test_unseen_tasks_are_predicted_by_the_population_or_not_at_all():
+    frame = far().drop(columns="day")
+    new = ENGINES["duckdb"](frame.head(2).assign(shop="new"))
+    model = Independent(task="shop", penalty=1.0).fit(ENGINES["duckdb"](frame), "sales")
+    assert collected(model.predict(new))["prediction"].isna().all()
+    model.set_params(unseen="mean")
+    expected = model.predict(frame.head(2).assign(shop="new")[X])
+    np.testing.assert_allclose(collected(model.predict(new))["prediction"], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"x1": None}, "column 'x1' has missing or infinite values"),
+        ({"x1": np.inf}, "column 'x1' has missing or infinite values"),
+        ({"city": "Bonn"}, r"columns that are not numbers: 'city' \(String\).*drop=\['city'\]"),
+        ({"shop": None}, "column 'shop' has rows without a label"),
+    ],
+)
+def test_what_cannot_be_summed_is_named(change, text):
+    frame = far().drop(columns="day")
+    for name, value in change.items():
+        frame[name] = [value, *(frame[name][1:] if name in frame else [value] * (len(frame) - 1))]
+    for make in (ENGINES["polars"], ENGINES["duckdb"]):
+        with pytest.raises(ValueError, match=text):
+            gram_of_frame(make(frame), task="shop", target="sales")
+
+
+def test_a_wrong_request_is_told_what_to_do():
+    frame = ENGINES["polars"](far().drop(columns="day"))
+    with pytest.raises(ValueError, match=r"fit\(frame, 'name of the target'"):
+        GAMTL(task="shop").fit(frame, np.ones(600))
+    with pytest.raises(ValueError, match="Did you mean 'sales'"):
+        GAMTL(task="shop").fit(frame, "sale")
+    with pytest.raises(ValueError, match="the engine behind a lazy frame cannot run it"):
+        GAMTL(task="shop", features=FunctionTransformer(np.arctan)).fit(frame, "sales")
+    with pytest.raises(ValueError, match="has no rows"):
+        GAMTL(task="shop").fit(frame.head(0), "sales")
+    model = Independent(task="shop", penalty=1.0).fit(frame, "sales")
+    with pytest.raises(ValueError, match="without standard deviations"):
+        model.predict(frame, return_std=True)
