@@ -54,7 +54,8 @@ models = {}
 for name, method in {"GAMTL": GAMTL, **METHODS}.items():
     started = time.process_time()
     model = method(**given.get(name, {}))
-    model = model.fit(X, Y) if name == "BMSL" else tune(model, grids.get(name), X, Y, cv=3).best_estimator_
+    grid = grids.get(name, model.default_grid)
+    model = tune(model, grid, X, Y, cv=3).best_estimator_ if grid else model.fit(X, Y)
     error = np.sqrt(np.mean((model.predict(X_test) - Y_test.to_numpy()) ** 2))
     says = "" if model.structure_ is None else type(model.structure_).__name__
     models[name] = model

@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 import kinfolk
+from kinfolk.baselines import METHODS
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -121,6 +122,9 @@ def test_the_oldest_versions_that_are_tested_are_those_promised():
 )
 def test_the_reference_lists_every_public_name(module):
     text = (ROOT / "docs" / "api.rst").read_text()
+    # The build writes the methods of the folder: docs/conf.py.
+    names = "".join(f"   {name}\n" for name in METHODS)
+    text = text.replace(".. include:: methods.inc", f".. currentmodule:: kinfolk.baselines\n\n{names}")
     sections = re.split(r"\.\. currentmodule:: ", text)[1:]
     listed = {
         name for s in sections if s.split()[0] == f"kinfolk{module}" for name in re.findall(r"^   (\w+)$", s, re.M)

@@ -10,22 +10,16 @@ SOURCE = Path(kinfolk.__file__).parent
 # Names that two modules define, with the reason why; docs/glossary.md proposes names for those marked "two meanings".
 REASONS = {
     "Moments": "two meanings: centred moments of rows, sums of a Gibbs sweep",
-    "Roles": "the same, for files of the command line and of statistics",
     "Setting": "two meanings: of the reproduction, of RBF features",
     "State": "two meanings: of Gibbs chains, of a likelihood",
     "alternate": "the same verb: GAMTL's loop and MSSL's loop",
-    "checked_lines": "readers/ gives way to rows/sources/",
     "counted": "the same, once for the command line and once for the page",
     "graph_of": "the same verb: of a model file, of a model",
     "listed": "the same, three times",
     "minimise": "the same verb of two solvers",
     "nearest": "the same verb: names in a table, tasks",
-    "new_rows": "two meanings: rows for predict, moments of unseen rows",
     "objective": "the same word: each solver has its own",
-    "open_text": "readers/ gives way to rows/sources/",
-    "read_rows": "the same verb: from a table, from a file",
     "run": "every command has one; that of reproduce is public",
-    "separator_of": "readers/ gives way to rows/sources/",
     "weights_residual": "the same word: each method has its own",
 }
 

@@ -49,13 +49,14 @@ def broken_promises(outcome, *, ordinary: bool) -> list[str]:
 
 def residual_of_coefficients(model) -> float:
     """Of the normal equations at what the model predicts with, computed anew; 0 for methods that solve none."""
-    seen = model.gram_.n > 0
-    W = model.coef_[seen]
+    record = model.model_
+    W = record.coef[record.seen]
     if type(model).__name__ == "GAMTL":
-        problem = model._fitted_problem()
-        V = problem.equations.unknowns(W, model.intercept_[seen])
-        return problem.system(model.adjacency_[seen][:, seen]).residual(V)
-    return model._residual(model._seen(), W, model.penalty_) if type(model).__name__ in LEAST_SQUARES else 0.0
+        part = record.graph_part
+        problem = part.coupling.problem(part.equations(record.known))
+        V = problem.equations.unknowns(W, record.intercept[record.seen])
+        return problem.system(part.coupling.adjacency).residual(V)
+    return model.residual(record.known, W, model.penalty_) if type(model).__name__ in LEAST_SQUARES else 0.0
 
 
 def least_squares_limit(model) -> float:

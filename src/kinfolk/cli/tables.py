@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kinfolk.cli.console import Console
 from kinfolk.rows.kinds import TRUTH, TextCounts, kind_of_texts
-from kinfolk.rows.rules import Problem, TableRules
+from kinfolk.rows.rules import TableRules, Trouble
 from kinfolk.rows.sources.databases import Address, fetch
 from kinfolk.rows.sources.files import Reading, Source, check_column, open_source, polars, separator_note
 from kinfolk.rows.sources.lines import check_lines, line_of_row
@@ -178,7 +178,7 @@ def _check_rules(rules: TableRules, frame: Any, source: Source) -> None:
     )
 
 
-def _with_place(name: str, problem: Problem, frame: Any, source: Source) -> str:
+def _with_place(name: str, problem: Trouble, frame: Any, source: Source) -> str:
     pl = polars()
     if problem.value is None:
         return problem.text
@@ -220,7 +220,7 @@ def number_column(frame: Any, name: str, source: Source, what: str) -> Any:
     check_text(source)
     if held in ("comma", "mixed"):
         problem = TableRules()._of_text(name, TextCounts(dict.fromkeys(texts, 1), 0))
-        assert isinstance(problem, Problem)
+        assert isinstance(problem, Trouble)
         remedy = "give --decimal ," if held == "comma" else f"Correct it: {what} is a number"
         raise ValueError(f"{_with_place(name, problem, frame, source)}. {remedy}")
     words = {"date": "dates", "category": "text", "empty": "nothing"}.get(held, "values that are not numbers")

@@ -44,6 +44,7 @@ class Independent(Penalised):
     --------
     Two rows at x = -1 and 1 have G = 2; a penalty of 2 halves their slope.
 
+    >>> import numpy as np
     >>> X = np.array([["a", -1.0], ["a", 1.0], ["b", -1.0], ["b", 1.0]], dtype=object)
     >>> Independent(task=0, penalty=2.0).fit(X, [0.0, 4.0, 5.0, 5.0]).coef_.ravel()
     array([1., 0.])

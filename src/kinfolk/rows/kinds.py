@@ -33,10 +33,10 @@ def kind_of_texts(texts: list[str]) -> str:
         return "truth"
     if all(DATE.fullmatch(text) and parsed(text) is not None for text in texts):
         return "date"
-    numeric = sum(number(text) is not None for text in texts)
+    numeric = sum(number_in(text) is not None for text in texts)
     if numeric == len(texts):
         return "number"
-    if any(map(DECIMAL_COMMA.fullmatch, texts)) and all(number(t.replace(",", ".")) is not None for t in texts):
+    if any(map(DECIMAL_COMMA.fullmatch, texts)) and all(number_in(t.replace(",", ".")) is not None for t in texts):
         return "comma"
     return "mixed" if 2 * numeric >= len(texts) else "category"
 
@@ -127,10 +127,10 @@ def here(frame: Any) -> Any:
     return frame.collect() if isinstance(frame, nw.LazyFrame) else frame
 
 
-def number(text: str) -> float | None:
+def number_in(text: str) -> float | None:
     """A text as a number, true and false as 1 and 0; None if it is neither.
 
-    >>> number("1e3"), number("True"), number("1_000")
+    >>> number_in("1e3"), number_in("True"), number_in("1_000")
     (1000.0, 1.0, None)
     """
     low = text.lower()

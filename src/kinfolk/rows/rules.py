@@ -18,7 +18,7 @@ from kinfolk.rows.kinds import (
     TextCounts,
     is_text,
     kind_of_texts,
-    number,
+    number_in,
     parsed,
     plain_number,
     summaries,
@@ -37,7 +37,7 @@ REASONS = {
 }
 
 
-class Problem(NamedTuple):
+class Trouble(NamedTuple):
     """Why a column can neither be used nor left out without asking, and a value that shows it."""
 
     text: str
@@ -119,7 +119,7 @@ class TableRules(TransformerMixin, BaseEstimator):
         }
         self.rules_ = {name: rule for name, rule in verdicts.items() if isinstance(rule, dict)}
         self.left_out_ = {name: why for name, why in verdicts.items() if isinstance(why, str)}
-        self.problems_ = {name: problem for name, problem in verdicts.items() if isinstance(problem, Problem)}
+        self.problems_ = {name: problem for name, problem in verdicts.items() if isinstance(problem, Trouble)}
         self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
         return self
@@ -181,7 +181,7 @@ class TableRules(TransformerMixin, BaseEstimator):
                 said.append(f"column {name!r}: {_counted(gaps, 'missing value')}, filled in as the mean of fit")
         return said
 
-    def _of_number(self, name: str, found: dict[str, Any], kind: Any) -> Rule | str | Problem:
+    def _of_number(self, name: str, found: dict[str, Any], kind: Any) -> Rule | str | Trouble:
         """What to do with a column of numbers, truth values or dates."""
         free = self.kinds is None
         gaps = found["count"] < found["rows"]
@@ -193,15 +193,15 @@ class TableRules(TransformerMixin, BaseEstimator):
             several = {cycle: (found.get(cycle) or 0) > 1 for cycle in CYCLES}
             return {"kind": "date", **_date_rule(found["min"], found["max"], several), "gaps": gaps}
         if not (kind.is_numeric() or kind == nw.Boolean):
-            return Problem(f"column {name!r} holds {kind} values, which are neither numbers nor text")
+            return Trouble(f"column {name!r} holds {kind} values, which are neither numbers nor text")
         if not np.isfinite([found["min"], found["max"]]).all():
-            return Problem(f"column {name!r} is infinite there", float("inf"))
+            return Trouble(f"column {name!r} is infinite there", float("inf"))
         if free and not gaps and _names_rows(name, found):
             return "id"
         what = "truth" if kind == nw.Boolean else "number"
         return {"kind": what, "mean": float(found["mean"]), "std": float(found["std"]) or 1.0, "gaps": gaps}
 
-    def _of_text(self, name: str, found: TextCounts) -> Rule | str | Problem:
+    def _of_text(self, name: str, found: TextCounts) -> Rule | str | Trouble:
         """What to do with a column of texts."""
         free = self.kinds is None
         texts, gaps = found.texts, found.missing > 0
@@ -217,7 +217,7 @@ class TableRules(TransformerMixin, BaseEstimator):
             times = [time for text in texts if (time := parsed(text)) is not None]
             return {"kind": "date", **_date_rule(min(times), max(times), _cycles(times)), "gaps": gaps}
         if kind in ("truth", "number"):
-            values = np.array([number(text) for text in texts], dtype=float)
+            values = np.array([number_in(text) for text in texts], dtype=float)
             rows = np.array(list(texts.values()))
             mean = float(np.average(values, weights=rows))
             std = float(np.sqrt(np.average((values - mean) ** 2, weights=rows)))
@@ -291,7 +291,7 @@ def _one_hot(values: NDArray[Any], rule: Rule, missing: NDArray[np.bool_]) -> li
 def _floats(series: Any, rule: Rule) -> Array:
     """A column of numbers, truth values or dates as floats, NaN where nothing stands; dates as days since the first."""
     if rule["kind"] != "date":
-        return _from_texts(series, number, "a number") if is_text(series.dtype) else _as_floats(series)
+        return _from_texts(series, number_in, "a number") if is_text(series.dtype) else _as_floats(series)
     as_text = is_text(series.dtype)
     times = _from_texts(series, parsed, "a date") if as_text else _as_floats(series.dt.timestamp("us"))
     return (times - rule["origin"]) / MICROSECONDS
@@ -321,13 +321,13 @@ def _missing(series: Any) -> NDArray[np.bool_]:
     return np.isnan(_as_floats(series)) if series.dtype.is_float() else series.is_null().to_numpy()
 
 
-def _trouble(name: str, kind: str, texts: list[str]) -> Problem:
+def _trouble(name: str, kind: str, texts: list[str]) -> Trouble:
     if kind == "comma":
         first = next(filter(DECIMAL_COMMA.fullmatch, texts))
-        return Problem(f"column {name!r} holds numbers with a decimal comma ({first!r})", first)
-    strange = [text for text in texts if number(text) is None]
+        return Trouble(f"column {name!r} holds numbers with a decimal comma ({first!r})", first)
+    strange = [text for text in texts if number_in(text) is None]
     more = f" (and {len(strange) - 1:,} more)" if len(strange) > 1 else ""
-    return Problem(f"column {name!r} holds numbers, but here {strange[0]!r}{more}", strange[0])
+    return Trouble(f"column {name!r} holds numbers, but here {strange[0]!r}{more}", strange[0])
 
 
 def _counted(n: int, noun: str) -> str:
