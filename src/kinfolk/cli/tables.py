@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kinfolk.cli.console import Console
 from kinfolk.rows.kinds import TRUTH, TextCounts, kind_of_texts
 from kinfolk.rows.rules import TableRules, Trouble
-from kinfolk.rows.sources.databases import Address, fetch
+from kinfolk.rows.sources.databases import Address, fetch_query
 from kinfolk.rows.sources.files import Reading, Source, check_column, open_source, polars, separator_note
 from kinfolk.rows.sources.lines import check_lines, line_of_row
 from kinfolk.rows.sources.stream import plain_labels, whole_numbers
@@ -58,7 +58,7 @@ def open_table(options: argparse.Namespace, console: Console) -> Source:
     if mark is not None and len(mark) != 1:
         raise ValueError(f"--delimiter {mark!r}: give one character, or tab")
     if isinstance(options.data, Address):
-        return fetch(options.data, options.query)
+        return fetch_query(options.data, options.query)
     if options.query:
         raise ValueError(f"--query asks a database, e.g. duckdb:///shop.db, but {options.data} is a file")
     source = open_source(options.data, Reading(mark, options.encoding, options.decimal))

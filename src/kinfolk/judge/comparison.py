@@ -213,7 +213,7 @@ def compare(
     >>> X = np.column_stack([np.repeat([0, 1, 2], 10), x])
     >>> found = compare(X, 2 * x + X[:, 0], task=0, methods=["pooled", "task-mean"], cv=3)
     >>> found.use, round(found.table()[1]["rmse_tasks"], 1)
-    ('pooled', 3.3)
+    ('pooled', 6.0)
     """
     rows = read_rows(X, y, task=task)
     chosen = contestants(methods, scaled, cv=cv, random_state=random_state, n_jobs=n_jobs)

@@ -61,7 +61,7 @@ class Fetched(Source):
         return self.table.lazy().select(list(columns))
 
 
-def fetch(address: Address, query: str | None) -> Fetched:
+def fetch_query(address: Address, query: str | None) -> Fetched:
     """The rows of a query."""
     pl = polars()
     with connected(address) as connection:
