@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,24 @@ def test_imports_point_one_way(path):
     outside = [m for m in imports(path) if m.split(".")[0] != package or m in RANK]
     wrong = [m for m in outside if rank(m) > rank(name) or (rank(m) == rank(name) and m.split(".")[0] != package)]
     assert not wrong
+
+
+def imported(path, modules):
+    """Modules of the package that a file imports anywhere, also inside functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kinfolk"):
+            whole = {f"{node.module}.{part.name}".removeprefix("kinfolk.") for part in node.names}
+            found |= (whole & modules) or {node.module.removeprefix("kinfolk.")}
+    return found & modules
+
+
+def test_no_modules_import_each_other_late_imports_counted():
+    paths = {
+        module_name(path): path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem != "__init__"
+    }
+    links = {name: imported(path, set(paths)) - {name} for name, path in paths.items()}
+    TopologicalSorter(links).prepare()  # raises a CycleError that names the cycle
 
 
 def test_the_reading_order_names_every_module_as_it_is_now():
