@@ -94,7 +94,7 @@ def fit_in_database(plan: Plan, options: argparse.Namespace, console: Console) -
     import narwhals as nw
     from sklearn.preprocessing import StandardScaler
 
-    from kinfolk.large.files import fit_lazy
+    from kinfolk.large.frames import fit_lazy
     from kinfolk.rows.sources.databases import connected, question
 
     console.note(f"{options.data.name} computes the statistics: all inputs must be numbers")

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-import narwhals as nw
-
 from kinfolk.large.transformers import FeaturePlan, plan_features, standardised
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback
@@ -17,7 +15,6 @@ from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.sources.dealing import Dealer, check_folds, folds_of_parts
 from kinfolk.rows.sources.files import Source, open_source
-from kinfolk.rows.sources.frames import SOURCE, sum_frame
 from kinfolk.rows.sources.roles import Roles, choose_roles
 from kinfolk.rows.sources.stream import sum_source
 from kinfolk.rows.tasks import Schema, check_rows_per_task
@@ -164,40 +161,6 @@ def fit_frame(
     else:
         plan = FeaturePlan(fitted.transform, tuple(fitted.get_feature_names_out()), fitted)
     return fit_parts(model, _parts(model, source, roles, plan, frame=frame, **options), roles, names, plan)
-
-
-def fit_lazy(model: Model, frame: Any, target: Any, groups: str | None = None) -> Model:
-    """Fit a model to a lazy or remote frame: what `model.fit(frame, "sales")` does.
-
-    Parameters
-    ----------
-    model : any estimator of the package but RBFGAMTL; its `task` names the task column
-    frame : polars LazyFrame, DuckDB relation, Dask, PySpark or Ibis table; all columns but task, target and groups are
-        features and hold numbers
-    target : name of the target column
-    groups : a column whose rows of equal value cross-validation keeps in one fold
-    """
-    lazy = nw.from_native(frame)
-    if not isinstance(target, str) or not (groups is None or isinstance(groups, str)):
-        raise ValueError(
-            "a lazy frame is fitted by the names of its columns: fit(frame, 'name of the target', groups='name')"
-        )
-    if lazy.implementation.is_dask():
-        from kinfolk.large.cluster import fit_dask
-
-        return fit_dask(model, frame, target=target, groups=groups)
-    names = list(lazy.collect_schema())
-    roles = roles_for(model, names, SOURCE, target=target, groups=groups)
-    plan = plan_features(model, roles.features)
-    if plan.transform is not None:
-        raise ValueError(
-            f"features={model.features!r}: the engine behind a lazy frame cannot run it. Leave it out, use "
-            "StandardScaler(), or fit the rows in memory"
-        )
-    k = check_folds(model.cv) if model.wants_folds() else 1
-    return fit_parts(
-        model, sum_frame(lazy, roles, k=k, random_state=getattr(model, "random_state", None)), roles, names, plan
-    )
 
 
 def _parts(

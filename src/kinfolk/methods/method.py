@@ -119,7 +119,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         """
         check_parameters(self)
         if is_lazy(X):
-            return Face("kinfolk.large.files", "fit_lazy")(self, X, y, groups)
+            return Face("kinfolk.large.frames", "fit_lazy")(self, X, y, groups)
         return self.fit_rows(read_rows(X, y, task=self.task, sample_weight=sample_weight), groups)
 
     def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
