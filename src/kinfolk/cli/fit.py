@@ -123,7 +123,8 @@ def tell(record: dict[str, Any], console: Console, out: Path) -> None:
 def graph_sentence(record: dict[str, Any]) -> str:
     """Whether the graph takes part in predictions."""
     error = record["gain_se"]
-    size = f"{100 * record['gain']:.1f} %" + (f" (standard error {100 * error:.1f})" if np.isfinite(error) else "")
+    size = f"{100 * abs(record['gain']):.1f} %" + (f" (standard error {100 * error:.1f})" if np.isfinite(error) else "")
     if record["graph_helps"]:
         return f"the graph helps: it lowers the error by {size}"
-    return f"the graph is descriptive only: with it the error would change by {size}, so predictions do without"
+    way = "lower" if record["gain"] >= 0 else "raise"
+    return f"the graph is descriptive only: it would {way} the error by {size}, so predictions do without"

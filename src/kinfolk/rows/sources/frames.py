@@ -28,7 +28,10 @@ SOURCE = "the table"
 
 def is_lazy(frame: Any) -> bool:
     """Whether a table is a lazy or remote frame, whose rows stay where they are."""
-    native = nw.from_native(frame, pass_through=True)
+    try:
+        native = nw.from_native(frame, pass_through=True)
+    except ValueError:  # a table in memory with two columns of one name, which its reader tells better
+        return False
     return isinstance(native, nw.LazyFrame)
 
 
