@@ -51,7 +51,7 @@ demo: $(VENV)/.base
 
 # A process per core, each with one thread of BLAS: threads inside small products only wait for each other.
 test: $(VENV)/.dev browser
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --ignore=tests/engines
 
 $(VENV)/.engines: $(VENV)/.dev
 	$(BIN)/python $(PIP) -e '.[dev,sql,spark]'

@@ -112,7 +112,7 @@ class GAMTL(GraphRegressor):
         result = problem.solve(
             tol=self.tol,
             max_iter=self._rounds(gram.n_tasks),
-            quiet=self.max_iter is None and gram.n_tasks > DENSE_TASKS,
+            quiet=self._is_quiet(gram.n_tasks),
             callback=self.callback,
         )
         return self._model(gram, recipe, problem, result)
@@ -141,6 +141,10 @@ class GAMTL(GraphRegressor):
 
     def _rounds(self, n_tasks: int) -> int:
         return self.max_iter or usual_rounds(n_tasks)
+
+    def _is_quiet(self, n_tasks: int) -> bool:
+        """Whether the rounds that are usual for so many tasks are meant to be enough."""
+        return self.max_iter is None and n_tasks > DENSE_TASKS
 
     def _solvers(self, n_tasks: int) -> dict[str, Any]:
         return {"weights_solver": self.weights_solver, "graph_solver": self.graph_solver}
@@ -187,6 +191,9 @@ class Draft(GAMTL):
 
     def _rounds(self, n_tasks: int) -> int:
         return self.rounds
+
+    def _is_quiet(self, n_tasks: int) -> bool:
+        return True
 
     def _solvers(self, n_tasks: int) -> dict[str, Any]:
         near = Candidates(self.pairs * n_tasks)
