@@ -57,7 +57,7 @@ def server(tmp_path_factory):
     log = ["-l", folder / "log", "-w"]
     subprocess.run([*user, binaries / "pg_ctl", "-D", folder / "data", "-o", options, *log, "start"], **run)
     yield {"host": str(folder), "port": int(port), "user": "me", "database": "postgres"}
-    subprocess.run([*user, binaries / "pg_ctl", "-D", folder / "data", "-m", "fast", "stop"], **run)
+    subprocess.run([*user, binaries / "pg_ctl", "-D", folder / "data", "-m", "immediate", "-w", "stop"], **run)
 
 
 @pytest.fixture(scope="module")
