@@ -39,3 +39,32 @@ def _start(groups: Any, dimensions: int, rng: np.random.Generator) -> Array:
     start = 0.3 * rng.normal(size=(len(groups), dimensions))
     start[:, :2] += radius * np.column_stack([np.cos(angle), np.sin(angle)])[:, :dimensions]
     return start
+
+
+def separated(points: Array, *, gap: float | None = None, rounds: int = 200) -> Array:
+    """The points, moved as little as it takes to keep every two at least about `gap` apart.
+
+    By default the gap is what T marks on an even grid over the same area would have, times 0.7.
+
+    Examples
+    --------
+    >>> moved = separated(np.array([[0.0, 0.0], [0.01, 0.0], [10.0, 0.0], [0.0, 10.0]]), gap=1.0)
+    >>> bool(cdist(moved, moved)[0, 1] > 0.95), bool(np.abs(moved[2:] - [[10.0, 0.0], [0.0, 10.0]]).max() < 0.01)
+    (True, True)
+    """
+    T = len(points)
+    extent = np.maximum(np.ptp(points, axis=0), TINY)
+    if gap is None:
+        gap = 0.7 * float(np.prod(extent)) ** (1 / points.shape[1]) / max(T, 1) ** (1 / points.shape[1])
+    # Points in one place need directions to part in.
+    moved = points + 1e-3 * gap * np.random.default_rng(0).normal(size=points.shape)
+    for _ in range(rounds):
+        difference = moved[:, None] - moved[None]
+        distance = np.maximum(np.linalg.norm(difference, axis=2), TINY)
+        np.fill_diagonal(distance, np.inf)
+        overlap = np.maximum(gap - distance, 0.0)
+        if overlap.max(initial=0.0) < 0.02 * gap:
+            break
+        # Both ends of a pair give way by half of what is missing.
+        moved = moved + 0.5 * np.einsum("ij,ijk->ik", overlap / distance, difference)
+    return moved

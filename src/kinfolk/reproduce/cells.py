@@ -16,7 +16,7 @@ import numpy as np
 
 from kinfolk.files import replacing
 from kinfolk.methods.structures import Structure
-from kinfolk.reproduce.methods import METHODS, ORACLE, Fitted, Method
+from kinfolk.reproduce.methods import METHODS, ORACLE, PLANE_ORACLE, Fitted, Method
 from kinfolk.reproduce.recovery import recovered
 from kinfolk.reproduce.referee import score
 from kinfolk.reproduce.settings import VERSION, Setting
@@ -79,6 +79,8 @@ def takes_part(method: Method, setting: Setting) -> bool:
         return False
     if method.name == ORACLE and not setting.options["shared_inputs"]:
         return False
+    if method.name == PLANE_ORACLE and setting.source != "syn2":
+        return False
     if setting.methods == "few":
         return method.name in FEW
     return setting.methods == "all" or method.name not in LIGHT_WITHOUT
@@ -135,9 +137,9 @@ def _judged(cell: Cell, rows: Split, fitted: Fitted) -> dict[str, Any]:
     if cell.run == 0 and cell.setting.figure:
         first = np.flatnonzero(codes == 0)[:TRACE]
         result["trace"] = {"target": rows.y_test[first], "prediction": prediction[first]}
-        if structure is not None:
-            codes_of_tasks = structure.labels.astype(int).tolist()
-            result["structure"] = {**structure.to_dict(), "labels": codes_of_tasks}
+    if cell.setting.figure and structure is not None:
+        codes_of_tasks = structure.labels.astype(int).tolist()
+        result["structure"] = {**structure.to_dict(), "labels": codes_of_tasks}
     return result
 
 

@@ -15,7 +15,7 @@ import kinfolk.reproduce.paper as paper
 from kinfolk.reproduce.cells import Results
 from kinfolk.reproduce.methods import ORACLE
 from kinfolk.reproduce.referee import paired, pooled_over
-from kinfolk.reproduce.tables import SPARSE_LOTS, Table
+from kinfolk.reproduce.tables import SPARSE_LOTS, Table, agreement_rows
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Check:
 
 def checks(results: Results) -> list[Check]:
     """All claims that the results suffice for."""
-    rules = (_shared, _own, _parkinsons, _birmingham, _wiener)
+    rules = (_shared, _own, _parkinsons, _birmingham, _wiener, _yardsticks)
     return [check for rule in rules for check in rule(results)]
 
 
@@ -77,7 +77,7 @@ def _strongest_rival(cells: dict[str, Any]) -> tuple[str, float]:
     behind = {}
     for name in cells:
         difference = paired(cells["GAMTL"], cells[name], "tasks")
-        if "GAMTL" not in name and name != ORACLE and difference and difference.standard_error > 0:
+        if "GAMTL" not in name and "oracle" not in name and difference and difference.standard_error > 0:
             behind[name] = difference.mean / difference.standard_error
     return max(behind.items(), key=lambda rival: rival[1])
 
@@ -131,3 +131,17 @@ def _wiener(results: Results) -> Iterator[Check]:
             yield Check(f"{title}: error of RBF-GAMTL against GAMTL", _mean(rbf, "pooled"), _mean(linear, "pooled"))
             claim = f"{title}: Rand index of RBF-GAMTL's communities against GAMTL's"
             yield Check(claim, _mean(rbf, "rand_index"), _mean(linear, "rand_index"), below=False)
+
+
+def _yardsticks(results: Results) -> Iterator[Check]:
+    """The paper's "close correspondence" of graphs and yardsticks, as numbers."""
+    for key, title in (("parkinsons-voice+time-rows-0.5", "Parkinson"), ("birmingham-across_nights-4", "Birmingham")):
+        for row in agreement_rows(key, results.get(key, {})):
+            if row["method"] in ("GAMTL", "RBF-GAMTL", "GAMTLCV") and "auc" in row:
+                who = f"{title}: {row['method']}'s graph beside the yardstick"
+                yield Check(f"{who}, AUC", row["auc"], 0.8 if title == "Parkinson" else 0.5, below=False)
+                yield Check(f"{who}, p-value by shuffling", row["p_value"], 0.01)
+                if "same_place" in row:
+                    yield Check(
+                        f"{title}: {row['method']} joins 8, 9 and 17, of three pairs", row["same_place"], 2, False
+                    )

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from kinfolk.datasets import load_birmingham
-from kinfolk.diagnostics import conditional_kl, dtw_distances, embed
+from kinfolk.diagnostics import embed
 from kinfolk.files import replacing
 from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.plots import plot_graph, plot_structure
 from kinfolk.plots.canvas import bare
+from kinfolk.plots.layouts import separated
 from kinfolk.reproduce.cells import structure_from_dict
 from kinfolk.reproduce.settings import Setting
 from kinfolk.reproduce.splits import split
+from kinfolk.reproduce.yardsticks import SAME_PLACE, yardstick
 from kinfolk.rows.gram import Array
 
 if TYPE_CHECKING:
@@ -32,41 +33,18 @@ DRAWN_AS = {
     "covariance": "task covariance",
     "precision": "inverse of the task precision",
 }
-HALF_HOURS = 18 * 7 * 2  # readings of two weeks, the length of the warped series
-SAME_PLACE = (8, 9, 17)  # numbers of the car parks with equal coordinates, green in the paper
 
 
 def layout_of(setting: Setting) -> tuple[Array, str]:
-    """Positions of the tasks and a line that says where they come from.
+    """Positions of the tasks by the setting's yardstick, and a line that says where they come from.
 
-    Parkinson and Wiener: conditional KL divergence of all rows; Birmingham: constrained DTW of the occupancy; the
-    synthetic sets: distances of the true coefficients. Two dimensions, for print; the paper scales to three.
+    Two dimensions, for print (the paper scales to three); tasks that would cover each other are moved apart.
     """
-    rows = split(setting, 0)
-    if setting.part == "birmingham":
-        D = _warping(rows.tasks)
-        source = "constrained DTW of occupancy (band 10 %)"
-    elif setting.part == "synthetic":
-        W = rows.truth["coef"]
-        D = np.linalg.norm(W[:, None] - W[None], axis=2)
-        source = "distances of the true coefficients"
-    else:
-        X = np.vstack([rows.X, rows.X_test])
-        D = conditional_kl(X, np.concatenate([rows.y, rows.y_test]), task=0)
-        source = "conditional KL divergence"
+    D, source = yardstick(setting)
     found = embed(D, dimensions=2)
-    return found.coordinates, f"coordinates: MDS of {source}, stress {found.stress:.2f}"
-
-
-def _warping(lots: list[str]) -> Array:
-    """Distances between the occupancy of car parks on a common clock, over the first two weeks that all have."""
-    series = load_birmingham().series
-    every = [series[lot] for lot in lots]
-    start = max(times[0] for times, _ in every)
-    clock = np.unique(np.concatenate([times[times >= start] for times, _ in every]))
-    # All car parks report at moments of their own: a thinned union of these serves as the common clock.
-    seconds = clock[:: max(1, len(clock) // (4 * HALF_HOURS))][: 4 * HALF_HOURS].astype(float)
-    return dtw_distances(np.stack([np.interp(seconds, times.astype(float), rates) for times, rates in every]), band=0.1)
+    return separated(
+        found.coordinates
+    ), f"coordinates: MDS of {source}, stress {found.stress:.2f}, overlaps moved apart"
 
 
 def structure_figure(setting: Setting, results: Mapping[str, Any], path: Path) -> tuple[Path, str]:

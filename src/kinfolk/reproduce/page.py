@@ -14,6 +14,7 @@ from kinfolk.reproduce.cells import Results, cells_of, left_out
 from kinfolk.reproduce.checks import check_table, checks
 from kinfolk.reproduce.figures import network_figure, structure_figure, trace_figure
 from kinfolk.reproduce.settings import Setting
+from kinfolk.reproduce.yardsticks import yardstick
 
 MARKER = "<!-- below: written by `kinfolk reproduce all` -->"
 PARTS = {
@@ -34,7 +35,9 @@ STRUCTURES = (
     "AUC of true edges: how well the learned structure ranks related pairs above others (0.5 is chance): edge weights, "
     "signed (partial) correlations, levels of a tree shared. AUC by coefficients: the same from the distances of the "
     "fitted coefficients. Adjusted Rand index: communities on the structure against the planted groups (1 is equal). "
-    "Outliers: tasks of hardly any degree."
+    "Outliers: tasks of hardly any degree. Beside a yardstick, the data's own measure of which tasks are alike, the "
+    "strongest pairs of every structure count, three per task: the AUC asks whether they are nearer than the others "
+    "(0.5 is chance), the p-value how often shuffled names agree as well."
 )
 CLAIMS = "What the paper claims, and what we set out to reach, beside the numbers of the tables below; means over runs."
 Block = tuple[str, Any]  # what it is ("part", "heading", "text", "note", "table", "picture", "list"), and its content
@@ -84,10 +87,18 @@ def _section(setting: Setting, found: dict[str, Any], out: Path) -> Iterator[Blo
     errors = tables.error_rows(setting, found)
     _write(out / "tables" / f"{setting.key}.csv", tables.to_csv(errors))
     yield "table", ("", tables.error_table(setting, errors))
+    remarks = tables.remarks(found)
+    if remarks:
+        yield "list", remarks
     structure = tables.recovery_rows(found)
     if structure:
         _write(out / "tables" / f"{setting.key}-structure.csv", tables.to_csv(structure))
         yield "table", ("Structure recovered", tables.recovery_table(structure))
+    if setting.part in ("birmingham", "parkinsons"):
+        beside = tables.agreement_rows(setting.key, found)
+        if beside:
+            _write(out / "tables" / f"{setting.key}-agreement.csv", tables.to_csv(beside))
+            yield "table", (f"Beside the yardstick, {yardstick(setting).words}", tables.agreement_table(beside))
     if setting.part == "birmingham":
         sparse = tables.sparse_rows(found)
         _write(out / "tables" / f"{setting.key}-one-day.csv", tables.to_csv(sparse))
@@ -114,7 +125,7 @@ def _markdown(kind: str, content: Any) -> str:
         caption, table = content
         return (f"{caption}:\n\n" if caption else "") + tables.to_markdown(table)
     if kind == "list":
-        return "\n".join(f"- {line}" for line in content)
+        return "".join(f"- {line}\n" for line in content)
     return {"part": "## ", "heading": "### "}.get(kind, "") + f"{content}\n"
 
 

@@ -11,7 +11,9 @@ Every structure has one symmetric matrix of scores (`Structure.scores`), the lar
 
 The area under the ROC curve asks how well these scores rank the true edges above the other pairs. Communities are those
 of one algorithm (Louvain) on the positive scores, with outliers, tasks of hardly any degree, standing alone; they are
-compared with the planted groups, in which every planted outlier is a group of its own, by the adjusted Rand index.
+compared with the planted groups, in which every planted outlier is a group of its own, by the adjusted Rand index. The
+same index of as many clusters as were planted (average linkage of the scores, alike for all methods) does not depend on
+how the algorithm chooses their number.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
 from kinfolk.methods.structures import TaskCovariance
@@ -54,6 +58,21 @@ def rand_index(found: NDArray[np.intp], planted: NDArray[np.intp]) -> float:
     return float(adjusted_rand_score(_single(planted), _single(found)))
 
 
+def clusters(scores: Array, count: int) -> NDArray[np.intp]:
+    """Tasks in `count` clusters by average linkage: those of the largest mean score join first.
+
+    Examples
+    --------
+    >>> clusters(np.array([[0.0, 2.0, 0.0], [2.0, 0.0, 1.0], [0.0, 1.0, 0.0]]), 2)
+    array([1, 1, 2], dtype=int32)
+    """
+    both = (scores + scores.T) / 2
+    apart = both.max() - both
+    np.fill_diagonal(apart, 0.0)
+    found: NDArray[np.intp] = fcluster(linkage(squareform(apart, checks=False), "average"), count, "maxclust")
+    return found
+
+
 def _single(groups: NDArray[np.intp]) -> NDArray[np.intp]:
     alone = groups < 0
     numbered = np.array(groups)
@@ -70,13 +89,16 @@ def recovered(structure: Any, coef: Array | None, truth: dict[str, Any]) -> dict
         found["coefficient_auc"] = edge_auc(coefficient_scores(coef), edges)
     if structure is None:
         return found
-    found["edge_auc"] = edge_auc(sparse.csr_array(structure.scores()).toarray(), edges)
+    scores = sparse.csr_array(structure.scores()).toarray()
+    found["edge_auc"] = edge_auc(scores, edges)
+    found["edges"] = np.count_nonzero(np.triu(scores, 1) > 0)
     if "precision" in structure.matrices:
         inverse = TaskCovariance(structure.covariance, structure.labels)
         found["correlation_auc"] = edge_auc(inverse.scores(), edges)
     groups = structure.graph(opposed=False).groups()
     if len(np.unique(planted)) > 1:
         found["rand_index"] = rand_index(groups, planted)
+        found["rand_index_cut"] = rand_index(clusters(scores, len(np.unique(_single(planted)))), planted)
     alone = set(np.flatnonzero(groups < 0).tolist())
     true = set(np.flatnonzero(planted < 0).tolist())
     found |= {"outliers_found": len(alone & true), "outliers_planted": len(true), "outliers_false": len(alone - true)}

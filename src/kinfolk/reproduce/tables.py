@@ -8,20 +8,36 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from kinfolk.reproduce.cells import Results
+from kinfolk.reproduce.cells import Results, structure_from_dict
 from kinfolk.reproduce.methods import METHODS
 from kinfolk.reproduce.referee import mean_and_sd, paired, pooled_over
-from kinfolk.reproduce.settings import Setting
+from kinfolk.reproduce.settings import SETTINGS, Setting
+from kinfolk.reproduce.yardsticks import judged
+from kinfolk.rows.gram import Array
 
 Row = dict[str, Any]
 Table = list[list[str]]  # a header and rows of text; Markdown and HTML are made of it
 REFERENCES = ("GAMTLCV", "GAMTL")
 SPARSE_LOTS = ("BHMBRCBRG01", "BHMBRCBRG02", "BHMBRCBRG03", "Bull Ring")  # one training day each
+MIXED = 1.1  # R-hat of chains that have mixed, at most
+AGREEMENT = {
+    "neighbours": ("neighbours per task", 1),
+    "auc": ("AUC of near pairs", 2),
+    "p_value": ("p-value", 3),
+    "same_place": ("pairs of 8, 9, 17 joined", 1),
+    "map_share": ("weight on near pairs of the map", 2),
+    "map_chance": ("by chance", 2),
+    "neighbours_30": ("neighbours of 30", 1),
+    "neighbours_35": ("neighbours of 35", 1),
+}
 RECOVERY = {
     "edge_auc": "AUC of true edges",
     "coefficient_auc": "AUC by coefficients",
     "rand_index": "adjusted Rand index",
+    "rand_index_cut": "the same, number of groups given",
+    "edges": "edges",
     "outliers_found": "outliers found",
     "outliers_false": "false outliers",
 }
@@ -67,6 +83,51 @@ def recovery_rows(results: Mapping[str, Any]) -> list[Row]:
         if found:
             rows.append(row)
     return rows
+
+
+def agreement_rows(key: str, results: Mapping[str, Any]) -> list[Row]:
+    """One row per method with a structure: how it agrees with the yardstick of real data; means over runs."""
+    setting = next(setting for setting in SETTINGS if setting.key == key)
+    rows = []
+    for name in METHODS:
+        stored = [cell["structure"] for cell in results.get(name, {}).values() if "structure" in cell]
+        found = [judged(setting, _scores(structure), structure["labels"]) for structure in stored]
+        measures = [measure for measure in AGREEMENT if any(measure in one for one in found)]
+        if found:
+            means = {m: float(np.mean([one[m] for one in found if m in one])) for m in measures}
+            rows.append({"method": name, **means, "runs": len(found)})
+    return rows
+
+
+def _scores(stored: dict[str, Any]) -> Array:
+    return sparse.csr_array(structure_from_dict(stored, list(range(1 + max(stored["labels"])))).scores()).toarray()
+
+
+def agreement_table(rows: Sequence[Row]) -> Table:
+    """The agreement with the yardstick as text."""
+    shown = [measure for measure in AGREEMENT if any(measure in row for row in rows)]
+    header = ["method", *(AGREEMENT[measure][0] for measure in shown), "runs"]
+    return [
+        header,
+        *([r["method"], *(_number(r.get(m), AGREEMENT[m][1]) for m in shown), str(r["runs"])] for r in rows),
+    ]
+
+
+def remarks(results: Mapping[str, Any]) -> list[str]:
+    """What a reader of the errors must know about single rows: chains that have not mixed, and rows without a graph."""
+    said = []
+    for name, cells in results.items():
+        params = [cell["params"] for cell in cells.values()]
+        rhat = [found["rhat"] for found in params if found.get("rhat") is not None]
+        if rhat and max(rhat) > MIXED:
+            said.append(
+                f"{name}: the chains have not mixed (R-hat {min(rhat):.1f} to {max(rhat):.1f}, {MIXED} is wanted), so "
+                "its row is not that of a converged method."
+            )
+        helped = [found["graph_helps"] for found in params if "graph_helps" in found]
+        if helped and not all(helped):
+            said.append(f"{name}: the graph takes part in the predictions of {sum(helped)} of {len(helped)} runs.")
+    return said
 
 
 def sparse_rows(results: Mapping[str, Any]) -> list[Row]:
@@ -125,7 +186,7 @@ def recovery_table(rows: Sequence[Row]) -> Table:
 def _recovery_text(row: Row, measure: str) -> str:
     if measure == "outliers_found" and measure in row:
         return f"{row[measure]:.1f} of {row['outliers_planted']:.0f}"
-    if measure == "outliers_false":
+    if measure in ("outliers_false", "edges"):
         return _number(row.get(measure), 1)
     return _with_deviation(row, measure, 2)
 
