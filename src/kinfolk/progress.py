@@ -1,9 +1,14 @@
-"""How long work reports on itself: one callback, which the command line turns into a bar."""
+"""How long work reports on itself: one callback, and a bar that draws it."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+WIDTH = 24  # of the bar, in characters
+PAUSE = 0.1  # seconds between two drawings
 
 
 class Progress(NamedTuple):
@@ -22,3 +27,66 @@ def report(callback: Callback | None, stage: str, done: int, total: int, value: 
     """Tell the callback, if there is one."""
     if callback is not None:
         callback(Progress(stage, done, total, value))
+
+
+class Bar:
+    """One line on stderr: stage, bar, count and the time that is left at the pace so far.
+
+    A stage begins anew when its count falls or its name changes; the pace is that of the stage.
+    """
+
+    def __init__(self, stream: Any = None, clock: Any = time.monotonic) -> None:
+        self.stream = stream or sys.stderr
+        self.clock = clock
+        self.stage = ""
+        self.done = 0
+        self.began = clock()
+        self.drawn_at = -1.0
+        self.shown = False
+
+    def __call__(self, progress: Progress) -> None:
+        """Draw, unless it was drawn a moment ago."""
+        now = self.clock()
+        if progress.stage != self.stage or progress.done < self.done:
+            self.stage = progress.stage
+            if self.drawn_at >= 0:  # the work behind the first report began where the stage before ended
+                self.began = self.drawn_at
+        self.done = progress.done
+        if now - self.drawn_at < PAUSE and progress.done < progress.total:
+            return
+        self.drawn_at = now
+        self.shown = True
+        self.stream.write("\r\x1b[K" + self.line(progress, now))
+        self.stream.flush()
+
+    def line(self, progress: Progress, now: float) -> str:
+        """The text of the bar."""
+        total = max(progress.total, 1)
+        share = min(progress.done / total, 1.0)
+        full = round(WIDTH * share)
+        left = (now - self.began) * (total - progress.done) / max(progress.done, 1)
+        tail = f", {duration(left)} left" if 0 < progress.done < total else ""
+        return f"{progress.stage} [{'#' * full}{'.' * (WIDTH - full)}] {progress.done}/{total}{tail}"
+
+    def clear(self) -> None:
+        """Take the line off the screen."""
+        if self.shown:
+            self.stream.write("\r\x1b[K")
+            self.stream.flush()
+            self.shown = False
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words.
+
+    Examples
+    --------
+    >>> duration(8.3), duration(200), duration(7260)
+    ('8 s', '3 min 20 s', '2 h 1 min')
+    """
+    whole = max(round(seconds), 0)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

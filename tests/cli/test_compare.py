@@ -57,27 +57,32 @@ def test_the_standard_error_of_the_pooled_error_is_that_of_drawing_tasks_anew():
 def test_sharing_that_helps_is_advised():
     said = comparison(independent=1.0, random_slopes=0.8, gamtlcv=0.5).verdict
     assert said[0].startswith(
-        "Sharing helps here: gamtlcv has a lower error than a ridge per task by 49.7 % (standard error"
+        "Sharing helps: the held-out error of gamtlcv is lower than that of a ridge per task, by 49.7 % (standard error"
     )
-    assert said[1].startswith("A graph adds to it: the gain of gamtlcv over random-slopes")
-    assert said[2] == "Use gamtlcv."
+    assert said[1].startswith("A graph adds to it: gamtlcv lowers the error of random-slopes, the best without, by")
+    assert said[2].startswith("With gamtlcv ") and said[2].endswith(
+        "tasks have a lower error than alone, and none a clearly higher one."
+    )
+    assert said[3] == "Use gamtlcv."
 
 
 def test_sharing_that_hurts_is_told():
     said = comparison(independent=1.0, pooled=2.0, gamtlcv=1.5).verdict
-    assert said[0].startswith("Sharing hurts here: even gamtlcv has a higher error than a ridge per task, by ")
+    assert said[0].startswith(
+        "Sharing hurts: the held-out error of gamtlcv is higher than that of a ridge per task, by "
+    )
     assert said[-1] == "Use independent."
 
 
 def test_among_equals_the_simplest_is_advised():
     said = comparison(independent=1.0, random_slopes=0.51, gamtlcv=0.5).verdict
     assert "A graph does not add clearly" in said[1]
-    assert said[2] == "Use random-slopes: simpler than gamtlcv, and within one standard error of it."
+    assert said[3] == "Use random-slopes: simpler than gamtlcv, and within one standard error of it."
 
 
 def test_inputs_that_do_not_help_are_told():
     said = comparison(task_mean=0.5, independent=1.0, pooled=1.0).verdict
-    assert said[-1].startswith("Use task-mean: the inputs do not help")
+    assert said[-1].startswith("Use task-mean: the features do not help")
 
 
 def test_methods_that_did_not_finish_are_listed_and_not_judged():
@@ -140,7 +145,7 @@ def test_the_command_finds_that_sharing_helps_where_it_was_made_to(tmp_path):
     assert table["task-mean"]["rmse_tasks"] > 1.5 > table["pooled"]["rmse_tasks"] > 0.9
     assert table["lightgbm"]["rmse_tasks"] < table["task-mean"]["rmse_tasks"]
     assert "statistics without rows" in table["gfl"]["trouble"]
-    assert found["verdict"][0].startswith("Sharing helps here") and found["use"] in ("pooled", "mean-shrunk")
+    assert found["verdict"][0].startswith("Sharing helps: ") and found["use"] in ("pooled", "mean-shrunk")
 
 
 def test_a_method_beyond_its_time_is_left_out_and_told(tmp_path):

@@ -102,4 +102,4 @@ def test_the_command_line_fits_a_query_of_postgres(how, server, postgres, tmp_pa
         str(tmp_path / "m.kin"),
     ]
     assert main(["fit", address, "--query", query, *options, *how]) == 0, capsys.readouterr().err
-    assert "fitted gamtl on 500 rows, 6 tasks, 3 inputs" in capsys.readouterr().out
+    assert "fitted gamtl on 500 rows, 6 tasks, 3 features" in capsys.readouterr().out

@@ -12,6 +12,7 @@ from kinfolk.cli.tables import open_table, training_rows
 from kinfolk.judge.comparison import HEADING, compare_rows
 from kinfolk.judge.contestants import contestants
 from kinfolk.rows.tasks import read_rows
+from kinfolk.words import counted
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
@@ -25,8 +26,9 @@ def run(options: argparse.Namespace, console: Console) -> None:
     if not options.methods and find_spec("lightgbm") is None:
         console.note("lightgbm is not installed and not compared: pip install 'kinfolk[boosting]'")
     whole = f", whole groups of {options.groups!r}" if options.groups else ""
-    tasks = len(rows.schema.labels)
-    console.say(f"{len(rows.y):,} rows, {tasks:,} tasks, {rows.table.width} inputs; {options.cv} folds{whole}")
+    tasks = counted(len(rows.schema.labels), "task")
+    size = f"{counted(len(rows.y), 'row')}, {tasks}, {counted(rows.table.width, 'feature')}"
+    console.say(f"{size}; {options.cv} folds{whole}")
     found = compare_rows(
         rows,
         chosen,

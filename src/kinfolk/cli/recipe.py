@@ -97,7 +97,7 @@ def fit_in_database(plan: Plan, options: argparse.Namespace, console: Console) -
     from kinfolk.large.frames import fit_lazy
     from kinfolk.rows.sources.databases import connected, question
 
-    console.note(f"{options.data.name} computes the statistics: all inputs must be numbers")
+    console.note(f"{options.data.name} computes the statistics: all features must be numbers")
     features = None if plan.scales_itself else StandardScaler()
     model = plan.estimator(options.task, features, console.callback)
     with connected(options.data) as connection:

@@ -313,15 +313,6 @@ def quoted(name: str) -> str:
     return name if re.fullmatch(r"[\w.:/-]+", name) else f'"{name}"'
 
 
-def counted(n: int, noun: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "row"), counted(2500, "row")
-    ('1 row', '2,500 rows')
-    """
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
 def load_model(path: Path) -> Any:
     """The model in a file."""
     from kinfolk.store import load

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kinfolk.estimators.gamtl import GAMTL, Draft
 from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.methods.mixture import OWN, SLOPES, SLOPES_OWN, Member, Mixture, Search, limits
-from kinfolk.methods.model import Model
+from kinfolk.methods.model import ByTask, Model
 from kinfolk.methods.parameters import choice, number, parameters
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.progress import Callback
@@ -67,6 +67,7 @@ class GAMTLCV(GraphRegressor):
     best_params_ : of the best GAMTL candidate; mixture_ : name of every model that takes part, with its share
     cv_results_ : a row per model that was tried: parameters, held-out RMSE pooled and mean over tasks
     cv_errors_ : held-out RMSE of every task; limit_errors_ : the same without the graph
+    own_errors_ : the same of a ridge per task; own_gain_ : what the model gains over it
     """
 
     shares: ClassVar[str] = "graph, tuned and guarded"
@@ -168,6 +169,8 @@ class GAMTLCV(GraphRegressor):
         details = {
             "graph_helps_": helps,
             "gain_": gain,
+            "own_errors_": ByTask(search.trial(OWN).errors.by_task()),
+            "own_gain_": search.gain(search.trial(OWN), chosen),
             "best_params_": search.best_graph().parameters,
             "mixture_": shares_by_name(chosen),
             "n_splits_": len(search.folds),

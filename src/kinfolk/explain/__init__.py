@@ -12,6 +12,7 @@ from kinfolk.explain.confidence import EdgeConfidence, edge_confidence
 from kinfolk.explain.contributions import Contribution, Contributions, contributions
 from kinfolk.explain.gains import TaskGains, task_gains
 from kinfolk.explain.roles import Bridge, Role, bridges, communities, outliers, roles
+from kinfolk.explain.summary import Summary, account, coef_frame, get_feature_names_out, summary
 
 __all__ = [
     "Bridge",
@@ -23,14 +24,19 @@ __all__ = [
     "GroupProfile",
     "Role",
     "SharedFeatures",
+    "Summary",
     "TaskGains",
+    "account",
     "bridges",
+    "coef_frame",
     "communities",
     "contributions",
     "edge_confidence",
+    "get_feature_names_out",
     "group_profile",
     "outliers",
     "roles",
     "shared_features",
+    "summary",
     "task_gains",
 ]

@@ -72,12 +72,13 @@ def write_coefficients(fitted: Any, path: str | os.PathLike[str], *, safe: bool 
         raise ValueError(
             "this copy of a model only predicts and does not know its rows: write the coefficients of the whole model"
         )
-    names = model.gram.feature_names or [f"x{j}" for j in range(model.coef.shape[1])]
     numbers = np.column_stack([model.gram.n, model.intercept, model.coef]).tolist()
     rows = ([task, *row] for task, row in zip(model.labels.tolist(), numbers, strict=True))
     path = Path(path)
     with replacing(path) as partial:
-        partial.write_text(_csv(("task", "rows", "intercept", *names), rows, safe), encoding="utf-8", newline="")
+        partial.write_text(
+            _csv(("task", "rows", "intercept", *model.feature_names), rows, safe), encoding="utf-8", newline=""
+        )
     return path
 
 

@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 
 from kinfolk.judge.contestants import Contestant, Transformer, contestants, scaled
 from kinfolk.judge.errors import Errors, Gain
+from kinfolk.judge.verdict import HELPS, Verdict, effect_of, sharing_sentence
 from kinfolk.methods.independent import Independent
 from kinfolk.progress import Callback, report
 from kinfolk.rows.folds import fold_of_rows
 from kinfolk.rows.tasks import Rows, read_rows
+from kinfolk.words import amount, percent
 
 OWN = "independent"
 MEAN = "task-mean"
 BOOSTING = "lightgbm"
-CLEAR = 2.0  # standard errors that make a difference
 SECONDS = 120.0  # of processor time for a method
 SECONDS_GRAPH = 900.0  # what the comparison is about gets the time that it needs
 HEADING = "held-out error (RMSE) and its standard error over tasks"
@@ -50,10 +51,12 @@ class Comparison:
     ----------
     outcomes : what every method did
     folds : number of folds
+    names : of the tasks, for sentences
     """
 
     outcomes: Sequence[Outcome]
     folds: int
+    names: Sequence[str] = ()
 
     @property
     def judged(self) -> dict[str, Errors]:
@@ -100,7 +103,7 @@ class Comparison:
         left = self._not_judged()
         if not self.judged:
             return ["No method finished, so there is no verdict.", *left]
-        return [self._sharing(), *self._graph(), f"Use {self.use}{self._why()}.", *left]
+        return [self._sharing(), *self._graph(), *self._for_whom(), f"Use {self.use}{self._why()}.", *left]
 
     def _sharing(self) -> str:
         sharing = [name for name in self.judged if name not in (OWN, MEAN)]
@@ -108,19 +111,16 @@ class Comparison:
             return "Whether sharing helps is not known: compare with independent and a method that shares."
         best = sharing[0]
         gain = self.gain(best, OWN)
-        if not np.isfinite(gain.standard_error):
-            return "There is one task only: nothing can be shared."
-        tasks = int((self.judged[OWN].task_rows > 0).sum())
-        size = f"{100 * abs(gain.mean):.1f} % (standard error {100 * gain.standard_error:.1f}, over {tasks:,} tasks)"
-        if _clear(gain):
-            return f"Sharing helps here: {best} has a lower error than a ridge per task by {size}."
-        if _clear(gain, -1):
-            return f"Sharing hurts here: even {best} has a higher error than a ridge per task, by {size}."
-        way = "lower" if gain.mean >= 0 else "higher"
-        return (
-            f"Sharing makes no clear difference here: the error of {best} is {way} than that of a ridge per task by "
-            f"{size}."
-        )
+        return sharing_sentence(gain, int((self.judged[OWN].task_rows > 0).sum()), best)
+
+    def _for_whom(self) -> list[str]:
+        """Who gains and who loses by the advice, if it shares anything."""
+        if OWN not in self.judged or self.use in (None, OWN, MEAN) or len(self.judged[OWN].task_rows) < 2:
+            return []
+        assert self.use is not None
+        errors = self.judged[self.use].by_task()
+        verdict = Verdict.of(errors, self.judged[OWN].by_task(), self.names or [str(t) for t in range(len(errors))])
+        return [] if verdict is None else [f"With {self.use} {verdict.for_whom()}"]
 
     def _graph(self) -> list[str]:
         graphs = {o.contestant.name for o in self.outcomes if o.contestant.has_graph}
@@ -131,20 +131,18 @@ class Comparison:
         if best_graph is None or best_other is None or len(self.judged[best_graph].task_rows) < 2:
             return []
         gain = self.gain(best_graph, best_other)
-        size = f"{100 * gain.mean:+.1f} % (standard error {100 * gain.standard_error:.1f})"
-        if _clear(gain):
-            return [
-                f"A graph adds to it: the gain of {best_graph} over {best_other}, the best linear one without, is "
-                f"{size}."
-            ]
-        return [f"A graph does not add clearly to it: the gain of {best_graph} over {best_other} is {size}."]
+        size = amount(gain.mean, gain.standard_error)
+        if effect_of(gain) == HELPS:
+            return [f"A graph adds to it: {best_graph} lowers the error of {best_other}, the best without, by {size}."]
+        way = "lower" if gain.mean >= 0 else "higher"
+        return [f"A graph does not add clearly to it: {best_graph} has a {way} error than {best_other}, by {size}."]
 
     def _why(self) -> str:
         best = next(iter(self.judged))
         if self.use != best:
             return f": simpler than {best}, and within one standard error of it"
         notes = {
-            MEAN: ": the inputs do not help, so the mean of each task is as good as it gets",
+            MEAN: ": the features do not help, so the mean of each task is as good as it gets",
             BOOSTING: " (not a method of kinfolk): trees find more here than linear methods do; rbf-gamtl is nearest",
         }
         return notes.get(best, "")
@@ -163,16 +161,14 @@ class Comparison:
         return found
 
     def __repr__(self) -> str:
-        return "\n".join(
-            ["held-out error (RMSE) and its standard error over tasks", "", *self.lines(), "", *self.verdict]
-        )
+        return "\n".join([HEADING, "", *self.lines(), "", *self.verdict])
 
     def _repr_html_(self) -> str:
         heads = ("method", "shares", "mean over tasks", "all rows", "gain over own", "CPU time")
         rows = []
         for row in self.table():
             cells = [row["method"], row["shares"], *(_cells(row) if "trouble" not in row else [row["trouble"]])]
-            rows.append("".join(f"<td>{escape(cell.strip())}</td>" for cell in cells))
+            rows.append("".join(_td(cell.strip()) for cell in cells))
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         head = "".join(f"<th>{name}</th>" for name in heads)
         said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.verdict)
@@ -238,7 +234,8 @@ def compare_rows(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what a method says about one fold is of no use here
         outcomes = list(_race(chosen, rows, fold, groups, time_limit, callback))
-    return Comparison(outcomes, int(fold.max()) + 1)
+    names = [" ".join(str(label).split())[:40] for label in rows.schema.labels.tolist()]
+    return Comparison(outcomes, int(fold.max()) + 1, names)
 
 
 def outer_folds(rows: Rows, transformer: Transformer, *, cv: int, groups: Any, random_state: Any) -> NDArray[np.intp]:
@@ -322,12 +319,14 @@ def _cells(row: dict[str, Any]) -> list[str]:
     errors = [f"{row[f'rmse_{kind}']:.4g} ± {row[f'rmse_{kind}_se']:.2g}" for kind in ("tasks", "pooled")]
     gain = ""
     if "gain_over_own" in row:
-        gain = f"{100 * row['gain_over_own']:+.1f} ± {100 * row['gain_over_own_se']:.1f} %"
+        gain = f"{percent(row['gain_over_own'], sign=True).removesuffix(' %')} ± {100 * row['gain_over_own_se']:.1f} %"
     return [f"{errors[0]:>20s}", f"{errors[1]:>20s}", f"{gain:>16s}", f"{row['seconds']:>8.1f} s"]
 
 
-def _clear(gain: Gain, sign: int = 1) -> bool:
-    return sign * gain.mean > CLEAR * gain.standard_error
+def _td(cell: str) -> str:
+    """A cell of the page; losses are coloured."""
+    lost = ' style="color:#b3261e"' if cell.startswith("-") and cell.endswith("%") else ""
+    return f"<td{lost}>{escape(cell)}</td>"
 
 
 def _within(gain: Gain, errors: float) -> bool:

@@ -7,10 +7,14 @@ attributes (`coef_`, `tasks_`, ...) are read from it.
 from __future__ import annotations
 
 import re
+import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import partial
 from importlib import import_module
+from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,6 +26,7 @@ from sklearn.utils import estimator_html_repr
 
 from kinfolk.methods.model import Model, as_model
 from kinfolk.methods.parameters import check_parameters, choice, parameters
+from kinfolk.progress import Bar
 from kinfolk.rows.columns import Columns, as_features, names_out
 from kinfolk.rows.folds import Folds, folds_of_rows
 from kinfolk.rows.gram import Array, GramStats
@@ -72,6 +77,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     task: str | int | None = field(default=None, kw_only=False)
     features: Any = None
     unseen: str = choice("error", "mean")
+    verbose: int = 0
 
     def learn(self, gram: GramStats) -> Model:
         """The model of tasks that all have rows."""
@@ -118,9 +124,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             `kinfolk.tune`, which fits it anew in every fold
         """
         check_parameters(self)
-        if is_lazy(X):
-            return Face("kinfolk.large.frames", "fit_lazy")(self, X, y, groups)
-        return self.fit_rows(read_rows(X, y, task=self.task, sample_weight=sample_weight), groups)
+        with announced(self):
+            if is_lazy(X):
+                return Face("kinfolk.large.frames", "fit_lazy")(self, X, y, groups)
+            return self.fit_rows(read_rows(X, y, task=self.task, sample_weight=sample_weight), groups)
 
     def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
         """Fit to rows that have been read and checked."""
@@ -204,9 +211,12 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         ]
         return float(np.mean(by_task))
 
+    coef_frame = Face("kinfolk.explain", "coef_frame")
     contributions = Face("kinfolk.explain", "contributions")
+    get_feature_names_out = Face("kinfolk.explain", "get_feature_names_out")
     report = Face("kinfolk.report", "write_report")
     save = Face("kinfolk.store", "save")
+    summary = Face("kinfolk.explain", "summary")
 
     def _repr_html_(self) -> str:
         """What notebooks show: a fitted model's compact report, else scikit-learn's diagram."""
@@ -217,7 +227,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
     def unfitted(self) -> Self:
         """The method with its parameters, and nothing else; progress is for the fit that it was asked for."""
-        twin = clone(self)
+        twin = clone(self).set_params(verbose=0)
         return twin.set_params(callback=None) if hasattr(twin, "callback") else twin
 
     def __getattr__(self, name: str) -> Any:
@@ -235,6 +245,27 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = self.task is None
         return tags
+
+
+@contextmanager
+def announced(method: MultiTaskRegressor) -> Iterator[None]:
+    """With verbose=1 a fit shows its progress, and at the end prints what the command line prints."""
+    if not method.verbose:
+        yield
+        return
+    bar = Bar()
+    shows = getattr(method, "callback", bar) is None
+    if shows:
+        method.callback = lambda progress: bar(progress)  # methods are copied with their callback, a stream cannot be
+    started = perf_counter()
+    try:
+        yield
+    finally:
+        bar.clear()
+        if shows:
+            method.callback = None
+    lines = Face("kinfolk.explain", "account")(as_model(method), method.name, perf_counter() - started)
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 def command_name(class_name: str) -> str:

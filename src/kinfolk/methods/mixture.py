@@ -219,8 +219,12 @@ class Search:
         members = [self.member(names[m]) for m in kept]
         return Mixture(members, shares[kept], Errors(squared, trials[0].errors.rows))
 
-    def gain(self, before: Mixture, after: Mixture) -> Gain:
-        """What the second mixture gains over the first; tasks with the same inputs have the same rows held out."""
+    def trial(self, name: str) -> Trial:
+        """What a member predicted, by name."""
+        return self.tried[name][1]
+
+    def gain(self, before: Mixture | Trial, after: Mixture) -> Gain:
+        """What a mixture gains over another or a member; tasks with the same inputs have the same rows held out."""
         shared = self.folds.total.n_tasks > 1 and self.folds.total.is_shared()
         return after.errors.gain_over(before.errors, shared=shared)
 

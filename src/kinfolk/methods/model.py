@@ -225,6 +225,12 @@ class Model:
         return "the model" if self.method is None else type(self.method).__name__
 
     @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, those of the columns of `coef`; x0, x1, ... where the table had none."""
+        given = None if self.gram is None else self.gram.feature_names
+        return tuple(map(str, given or (f"x{j}" for j in range(self.coef.shape[1]))))
+
+    @property
     def known(self) -> GramStats:
         """Statistics of the tasks that had rows."""
         assert self.gram is not None

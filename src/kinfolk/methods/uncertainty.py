@@ -91,6 +91,17 @@ class Uncertainty:
             variance += part.share * np.einsum("np,npq,nq->n", rows, S[position], rows)
         return np.sqrt(self.noise[codes] * (self.level[codes] + np.maximum(variance, 0.0)))
 
+    def of_coefficients(self) -> Array:
+        """Standard errors of every task's intercept and slopes, (T, d + 1)."""
+        tasks = np.arange(len(self.noise))
+        slopes: Array = np.zeros(())
+        for part in self.maps:
+            S = error_covariance(part, tasks, self.kappa)
+            slopes = slopes + part.share * np.einsum("dp,tpq,dq->td", part.to_coef, S, part.to_coef)
+        # The intercept is the prediction at x = 0, without the noise of a new observation.
+        at_zero = self.std(np.zeros_like(slopes), tasks) ** 2 - self.noise
+        return np.sqrt(np.maximum(np.column_stack([at_zero, self.noise[:, None] * slopes]), 0.0))
+
 
 def error_covariance(part: LinearMap, tasks: NDArray[np.intp], kappa: float) -> Array:
     """Covariance of the errors of the unknowns over sigma2, for some tasks: (k, p, p)."""

@@ -53,39 +53,3 @@ def in_text(name: str, longest: int = LONGEST) -> str:
     """
     name = " ".join(name.split())
     return "\u2068" + (name if len(name) <= longest else name[: longest - 1] + "…") + "\u2069"
-
-
-def listed(names: list[str], most: int = 6) -> str:
-    """Names as a list in words, the first few of many.
-
-    Examples
-    --------
-    >>> listed(["a", "b", "c"], most=2).replace("\u2068", "").replace("\u2069", "")
-    'a, b and 1 more'
-    """
-    shown = [in_text(name) for name in names[:most]]
-    if len(names) > most:
-        return ", ".join(shown) + f" and {len(names) - most:,} more"
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
-
-
-def counted(n: int, word: str) -> str:
-    """A number with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "row"), counted(5875, "row")
-    ('1 row', '5,875 rows')
-    """
-    return f"{n:,} {word}{'s' * (n != 1)}"
-
-
-def written(value: float) -> str:
-    """A number as people write it.
-
-    Examples
-    --------
-    >>> [written(v) for v in (0.123456, 12.0, 5875.0, 123456.7, 1e-9)]
-    ['0.1235', '12', '5,875', '123,457', '1e-09']
-    """
-    return f"{value:,.0f}" if abs(value) >= 1e4 or (abs(value) >= 1000 and value == round(value)) else f"{value:.4g}"

@@ -15,11 +15,12 @@ from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.progress import Callback, report
 from kinfolk.report.errors import TaskErrors, task_errors
 from kinfolk.report.extras import role_names, top_shares
-from kinfolk.report.plain import counted, plain_names, short, written
+from kinfolk.report.plain import plain_names, short
 from kinfolk.report.views import task_groups, view_of
 from kinfolk.report.words import certificate, headline, settings
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows
+from kinfolk.words import counted, written
 
 NUMBERS = 200_000  # coefficients that the page holds; of more features those that vary most between tasks
 POINTS = 60_000  # observed and predicted pairs that the page holds, all tasks together
@@ -66,8 +67,8 @@ def summarize(
     >>> from kinfolk.datasets import make_groups
     >>> syn = make_groups(random_state=0)
     >>> summary = summarize(GAMTL(task=syn.task).fit(syn.data, syn.target))
-    >>> summary["headline"][0], summary["view"]["kind"]
-    ('20 tasks (column \u2068task\u2069), 400 rows, 30 features, fitted by GAMTL.', 'graph')
+    >>> summary["headline"][-1], summary["view"]["kind"]
+    ('GAMTL: 20 tasks, 400 rows, 30 features (column \u2068task\u2069).', 'graph')
     """
     model = as_model(fitted, "report")
     names = plain_names(model.labels)
@@ -177,10 +178,9 @@ def _coefficients(
 ) -> dict[str, Any]:
     """Coefficients of the tasks and their groups, with names and standard deviations of the features."""
     d = model.coef.shape[1]
-    names = None if model.gram is None else model.gram.feature_names
     scale = np.ones(d) if model.gram is None else feature_scale(model.gram)
     W = model.coef[:, features]
-    texts = np.array([str(name) for name in names or [f"feature {j}" for j in range(d)]], dtype=object)
+    texts = np.array(model.feature_names, dtype=object)
     return {
         "features": plain_names(texts[features]),
         "spread": short(scale[features]),

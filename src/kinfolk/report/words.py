@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.explain.summary import title, verdict_of
+from kinfolk.judge.verdict import Verdict
 from kinfolk.methods.model import Model
 from kinfolk.report.errors import TaskErrors
-from kinfolk.report.plain import counted, in_text, listed, short, written
+from kinfolk.report.plain import in_text, short
+from kinfolk.words import counted, listed, written
 
 CERTIFICATES = {
     "weights_residual": "Gradient in the coefficients, relative (0 at the optimum for the final graph)",
@@ -27,48 +30,23 @@ CERTIFICATES = {
 
 
 def headline(model: Model, names: list[str], groups: NDArray[np.intp], errors: TaskErrors | None) -> list[str]:
-    """How many tasks, whether sharing helps, which groups, who stands alone."""
-    return [_size(model), *_gain(model), *_against_own_ridge(errors), *_grouping(model, names, groups)]
+    """The verdict first: does sharing help, whom, what to do; then the groups, who stands alone, the size."""
+    shown = [in_text(name) for name in names]
+    return [*_verdict(model, shown, errors), *_grouping(model, shown, groups), _size(model)]
 
 
 def _size(model: Model) -> str:
-    T, d = model.coef.shape
     task = None if model.columns is None else model.columns.task
     column = f" (column {in_text(task)})" if isinstance(task, str) else ""
-    rows = "" if model.gram is None else f", {counted(round(float(model.gram.n.sum())), 'row')}"
-    return f"{counted(T, 'task')}{column}{rows}, {counted(d, 'feature')}, fitted by {model.name}."
+    return f"{title(model)}{column}."
 
 
-def _gain(model: Model) -> list[str]:
-    """Whether the graph helps, of a model that has tried both ways."""
-    gain = model.details.get("gain_")
-    if gain is None or not np.isfinite(gain.standard_error):
-        return []
-    amount = f"{100 * abs(gain.mean):.1f} % (standard error {100 * gain.standard_error:.1f} %)"
-    if model.details["graph_helps_"]:
-        return [
-            f"Sharing along the graph helps: it lowers the held-out error by {amount}, beyond the best mixture of "
-            "methods without a graph."
-        ]
-    direction = "lower" if gain.mean >= 0 else "raise"
-    return [
-        "The graph does not predict clearly better than the best methods without one: it would "
-        f"{direction} the held-out error by {amount}. Predictions do not use it; read it as a description."
-    ]
-
-
-def _against_own_ridge(errors: TaskErrors | None) -> list[str]:
+def _verdict(model: Model, names: list[str], errors: TaskErrors | None) -> list[str]:
+    """By the errors of the report, or else by those that the model brings along."""
     if errors is None:
-        return []
-    both = np.isfinite(errors.model) & np.isfinite(errors.own)
-    if not both.any():
-        return []
-    better = int((errors.model < errors.own)[both].sum())
-    ours, own, pooled = (written(float(np.nanmean(e[both]))) for e in (errors.model, errors.own, errors.pooled))
-    return [
-        f"On held-out rows it has a lower error than a ridge of its own for {better:,} of "
-        f"{counted(int(both.sum()), 'task')}; mean error (RMSE) {ours}, own ridge {own}, common slopes {pooled}."
-    ]
+        return verdict_of(model, names)
+    verdict = Verdict.of(errors.model, errors.own, names)
+    return verdict_of(model, names, verdict) if verdict is not None else []
 
 
 def _grouping(model: Model, names: list[str], groups: NDArray[np.intp]) -> list[str]:

@@ -1,0 +1,334 @@
+"""A fitted model as one labelled table: tasks, coefficients with standard errors, variance components, the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from kinfolk.judge.verdict import Verdict, graph_sentence
+from kinfolk.methods.model import Model, as_model
+from kinfolk.rows.gram import Array, squared_errors
+from kinfolk.solvers.random_effects import fit_random_effects
+from kinfolk.words import counted, listed, percent, written
+
+NINETY = 1.645  # standard errors on either side of a 90 % interval
+UNKNOWNS = 5_000  # T times d up to which standard errors and variance components are worked out
+SHOWN_TASKS = 30
+SHOWN_FEATURES = 6
+BETWEEN = "between tasks: "  # in the names of variance components
+LOST = ' style="color:#b3261e"'
+LONGEST = 40  # characters of a task's name in a sentence
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What `summary` returns; print it, show it in a notebook, or take its tables.
+
+    Attributes
+    ----------
+    title : method, tasks, rows and features
+    verdict : sentences: does sharing help, whom, by how much, what to do next
+    columns : the table of tasks by column: rows, level, error, own, gain, group
+    coef, error : (T + 1, d + 1), intercept first; the last row is the population. Standard errors may be NaN
+    names : of the features, the intercept first
+    tasks : labels, the population last
+    components : standard deviation between tasks of every coefficient, and that of the noise
+    """
+
+    title: str
+    verdict: list[str]
+    tasks: list[Any]
+    columns: dict[str, list[Any]]
+    names: list[str]
+    coef: Array
+    error: Array
+    components: dict[str, float]
+
+    def frame(self) -> Any:
+        """One row per task and the population: what is known of it, then every coefficient with error and interval."""
+        columns: dict[str, Any] = dict(self.columns)
+        for j, name in enumerate(self.names):
+            columns |= {name: self.coef[:, j], f"{name} se": self.error[:, j]}
+            columns |= {f"{name} low": self.low[:, j], f"{name} high": self.high[:, j]}
+        return as_frame(columns, self.tasks)
+
+    def coefficients(self) -> Any:
+        """One row per task and feature: coef, se, low, high."""
+        d = len(self.names)
+        columns = {
+            "task": [task for task in self.tasks for _ in range(d)],
+            "feature": self.names * len(self.tasks),
+            **{"coef": self.coef.ravel(), "se": self.error.ravel()},
+            **{"low": self.low.ravel(), "high": self.high.ravel()},
+        }
+        return as_frame(columns)
+
+    @property
+    def low(self) -> Array:
+        """Lower ends of the 90 % intervals."""
+        return self.coef - NINETY * self.error
+
+    @property
+    def high(self) -> Array:
+        """Upper ends of the 90 % intervals."""
+        return self.coef + NINETY * self.error
+
+    def __repr__(self) -> str:
+        tables = "\n\n".join("\n".join([caption, *aligned(rows)]) for caption, rows in self._tables())
+        return "\n".join([self.title, *self.verdict, "", tables])
+
+    def _repr_html_(self) -> str:
+        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.verdict)
+        tables = "".join(_html(caption, rows) for caption, rows in self._tables())
+        return f'<div class="kinfolk"><b>{escape(self.title)}</b><ul>{said}</ul>{tables}</div>'
+
+    def _tables(self) -> list[tuple[str, list[list[str]]]]:
+        """Captions and cells, the head first: the tasks, their coefficients, the variance components."""
+        shown = [*range(min(len(self.tasks) - 1, SHOWN_TASKS)), len(self.tasks) - 1]
+        hidden = len(self.tasks) - len(shown)
+        more = f" (the first {SHOWN_TASKS}; {hidden:,} more in frame())" if hidden else ""
+        cells = [["task", *self.columns]]
+        cells += [[str(self.tasks[t]), *(_cell(key, self.columns[key][t]) for key in self.columns)] for t in shown[:-1]]
+        spread = np.abs(self.coef[:-1, 1:]).std(axis=0) if len(self.tasks) > 2 else np.zeros(len(self.names) - 1)
+        features = [0, *sorted(1 + np.argsort(-spread, kind="stable")[:SHOWN_FEATURES])]
+        of = f" (the {SHOWN_FEATURES} of {len(self.names) - 1} features that differ most)"
+        lines = [["task", *(self.names[j] for j in features)]]
+        lines += [[str(self.tasks[t]), *(self._interval(t, j) for j in features)] for t in shown]
+        if self.components:
+            lines.append(["sd between tasks", *(f"{self.components[BETWEEN + self.names[j]]:.3g}" for j in features)])
+        said = f"Coefficients with 90 % intervals{of if len(features) < len(self.names) else ''}{more}"
+        if self.components:
+            said += f"; standard deviation of the noise {self.components['noise']:.3g}"
+        return [(f"Tasks{more}", cells), (said, lines)]
+
+    def _interval(self, t: int, j: int) -> str:
+        if not np.isfinite(self.error[t, j]):
+            return f"{self.coef[t, j]:.3g}"
+        return f"{self.coef[t, j]:.3g} [{self.low[t, j]:.3g}, {self.high[t, j]:.3g}]"
+
+
+def summary(model: Any) -> Summary:
+    """Everything that a fit found, as one labelled table.
+
+    Standard errors are those of the posterior that also gives `predict(return_std=True)` its widths: they hold the
+    noise and what pulling towards other tasks may have cost. They are NaN for methods that are not linear in their
+    targets, and for more than 5,000 coefficients.
+
+    Parameters
+    ----------
+    model : a fitted estimator, or its `model_`
+
+    Examples
+    --------
+    >>> from kinfolk.baselines import Pooled
+    >>> X = np.array([["a", 0.0], ["a", 1.0], ["a", 2.0], ["b", 0.0], ["b", 1.0], ["b", 3.0]], dtype=object)
+    >>> found = summary(Pooled(task=0, penalty=0.0).fit(X, [1.0, 3.0, 5.0, 4.0, 6.0, 10.0]))
+    >>> found.title, found.coef.round(3).tolist()
+    ('Pooled: 2 tasks, 6 rows, 1 feature', [[1.0, 2.0], [4.0, 2.0], [2.5, 2.0]])
+    """
+    model = as_model(model, "summary")
+    names = ["intercept", *model.feature_names]
+    coef = np.column_stack([model.intercept, model.coef])
+    population = np.append(model.population.intercept, model.population.coef)
+    error = standard_errors(model)
+    components = variance_components(model)
+    # The mean of T tasks is off by their scatter and by their errors, both over T.
+    scatter = np.array([components.get(BETWEEN + name, np.nan) for name in names])
+    count = max(int(model.seen.sum()), 1)
+    of_mean = np.sqrt((scatter**2 + np.mean(error[model.seen] ** 2, axis=0)) / count)
+    return Summary(
+        title=title(model),
+        verdict=verdict_of(model),
+        tasks=[*model.labels.tolist(), "population"],
+        columns=_columns(model),
+        names=names,
+        coef=np.vstack([coef, population]),
+        error=np.vstack([error, of_mean]),
+        components=components,
+    )
+
+
+def coef_frame(model: Any) -> Any:
+    """Coefficients by task and feature, intercept first: a pandas frame, or a dict of columns without pandas.
+
+    Examples
+    --------
+    >>> from kinfolk.baselines import Pooled
+    >>> X = np.array([["a", 0.0], ["a", 1.0], ["b", 0.0], ["b", 1.0]], dtype=object)
+    >>> list(coef_frame(Pooled(task=0).fit(X, [1.0, 3.0, 4.0, 6.0])))
+    ['intercept', 'x0']
+    """
+    model = as_model(model, "coef_frame")
+    columns = {"intercept": model.intercept, **dict(zip(model.feature_names, model.coef.T, strict=True))}
+    return as_frame(columns, model.labels.tolist())
+
+
+def get_feature_names_out(model: Any, input_features: Any = None) -> Any:
+    """Names of the columns of `coef_`: the features without the task, after any transformer."""
+    return np.asarray(as_model(model, "get_feature_names_out").feature_names, dtype=object)
+
+
+def title(model: Model) -> str:
+    """Method, tasks, rows and features."""
+    T, d = model.coef.shape
+    rows = "" if model.gram is None else f", {counted(round(float(model.gram.n.sum())), 'row')}"
+    return f"{model.name}: {counted(T, 'task')}{rows}, {counted(d, 'feature')}"
+
+
+def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdict | None = None) -> list[str]:
+    """What held-out errors say about sharing and about the graph: those given, or those that the model brings along."""
+    names = names or [cut(str(label)) for label in model.labels.tolist()]
+    own = model.details.get("own_errors_")
+    if verdict is None and model.held_out is not None and own is not None:
+        verdict = Verdict.of(model.held_out.errors, own.values, names, model.details.get("own_gain_"))
+    said = [] if verdict is None else verdict.sentences()
+    gain = model.details.get("gain_")
+    if gain is not None and np.isfinite(gain.standard_error):
+        # What to do next comes last.
+        said.insert(max(len(said) - 1, 0), graph_sentence(gain, model.details["graph_helps_"]))
+    return said
+
+
+def grouping(model: Model) -> str:
+    """The graph in one line: edges, groups with their sizes, and tasks that stand alone."""
+    if model.structure is None:
+        return "this method learns no relation between tasks"
+    group = model.structure.groups()
+    sizes = np.bincount(group[group >= 0])
+    said = []
+    if model.structure.kind == "graph":
+        said.append(counted(model.structure.graph().adjacency.nnz // 2, "edge"))
+    if len(sizes):
+        of = listed([f"{size:,}" for size in sizes], 12)
+        said.append(f"{counted(len(sizes), 'group')} of {of} {'task' if sizes.sum() == 1 else 'tasks'}")
+    alone = int((group < 0).sum())
+    if alone:
+        said.append(f"{counted(alone, 'task')} {'stands' if alone == 1 else 'stand'} alone")
+    return "; ".join(said)
+
+
+def account(model: Model, method: str, seconds: float, cross_validated: float | None = None) -> list[str]:
+    """What a fit found, line by line: the command line prints it, and so does verbose=1."""
+    assert model.gram is not None
+    took = "less than 1 s" if seconds < 1 else f"{seconds:.0f} s"
+    rows = counted(round(float(model.gram.n.sum())), "row")
+    inputs = len(model.feature_names) if model.columns is None else model.columns.inputs
+    size = f"{rows}, {counted(len(model.labels), 'task')}, {counted(inputs, 'feature')}"
+    if cross_validated is None and model.held_out is not None:
+        cross_validated = float(np.nanmean(model.held_out.errors))
+    error = f"error on the training rows (RMSE): {training_error(model):.4g}"
+    if cross_validated is not None:
+        error = f"cross-validated error (RMSE, mean over tasks): {cross_validated:.4g}"
+    return [f"fitted {method} on {size} in {took}", error, *verdict_of(model), f"graph: {grouping(model)}"]
+
+
+def training_error(model: Model) -> float:
+    """RMSE over the rows of the fit, from their statistics."""
+    assert model.gram is not None
+    errors = squared_errors(model.gram, model.coef, model.intercept)
+    return float(np.sqrt(np.maximum(errors, 0.0).sum() / model.gram.n.sum()))
+
+
+def standard_errors(model: Model) -> Array:
+    """Of intercept and slopes, (T, d + 1); NaN where they are not known."""
+    found = np.full((len(model.labels), model.coef.shape[1] + 1), np.nan)
+    if model.gram is not None and model.parts and model.coef.size <= UNKNOWNS:
+        found[model.seen] = model.uncertainty.of_coefficients()
+    return found
+
+
+def variance_components(model: Model) -> dict[str, float]:
+    """Standard deviations of a mixed model of the same rows: of every coefficient between tasks, and of the noise."""
+    if model.gram is None or model.coef.size > UNKNOWNS or model.seen.sum() < 2:
+        return {}
+    effects = fit_random_effects(model.known, tol=1e-3)
+    between = [effects.intercept_sd, *effects.relevance.tolist()]
+    names = ["intercept", *model.feature_names]
+    found = {BETWEEN + name: float(sd) for name, sd in zip(names, between, strict=True)}
+    return found | {"noise": float(np.sqrt(effects.sigma2))}
+
+
+def _columns(model: Model) -> dict[str, list[Any]]:
+    """The table of tasks: what is known of each, None for the population where it has no such number."""
+    columns: dict[str, Any] = {}
+    if model.gram is not None:
+        rows = model.gram.n
+        columns["rows"] = [*rows.tolist(), float(rows.sum())]
+        mean = float(np.average(model.gram.y_mean, weights=rows))
+        columns["level"] = [*np.where(rows > 0, model.gram.y_mean, np.nan).tolist(), mean]
+    if model.held_out is not None:
+        errors = model.held_out.errors
+        columns["error"] = [*errors.tolist(), float(np.nanmean(errors))]
+        own = model.details.get("own_errors_")
+        if own is not None:
+            columns["alone"] = [*own.values.tolist(), float(np.nanmean(own.values))]
+            gain = np.divide(own.values - errors, own.values, out=np.zeros_like(errors), where=own.values > 0)
+            columns["gain"] = [*gain.tolist(), model.details["own_gain_"].mean]
+    if model.structure is not None:
+        group = [int(g) + 1 if g >= 0 else None for g in model.structure.groups()]
+        columns["group"] = [*group, None]
+    return columns
+
+
+def as_frame(columns: dict[str, Any], index: Sequence[Any] | None = None) -> Any:
+    """A pandas frame; without pandas the columns themselves, the index first as "task"."""
+    try:
+        import pandas as pd
+    except ImportError:
+        return columns if index is None else {"task": list(index), **columns}
+    return pd.DataFrame(columns, index=None if index is None else pd.Index(index, name="task"))
+
+
+def cut(name: str) -> str:
+    """A task's name in a sentence: one line, and not too long."""
+    name = " ".join(name.split())
+    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+
+
+def aligned(rows: list[list[str]]) -> list[str]:
+    """Cells as lines of text, the first column to the left, decimal points below each other in the others.
+
+    Examples
+    --------
+    >>> print("\\n".join(aligned([["task", "error"], ["a", "12.5"], ["bb", "0.75"]])))
+    task  error
+    a     12.5
+    bb     0.75
+    """
+    columns = [_at_the_point(list(column)) for column in zip(*rows, strict=True)]
+    columns[0] = [cell.strip() for cell in columns[0]]
+    widths = [max(map(len, column)) for column in columns]
+    first = [cell.ljust(widths[0]) for cell in columns[0]]
+    others = [[cell.ljust(w) for cell in column] for column, w in zip(columns[1:], widths[1:], strict=True)]
+    return ["  ".join(cells).rstrip() for cells in zip(first, *others, strict=True)]
+
+
+def _at_the_point(column: list[str]) -> list[str]:
+    """Numbers with spaces in front, so that their decimal points stand below each other; the head stays."""
+    before = [len(cell.split(" ")[0].split(".")[0]) for cell in column[1:]]
+    most = max(before, default=0)
+    return [column[0], *(" " * (most - size) + cell for size, cell in zip(before, column[1:], strict=True))]
+
+
+def _cell(key: str, value: Any) -> str:
+    if value is None or (isinstance(value, float) and not np.isfinite(value)):
+        return "–"
+    if key == "gain":
+        return percent(value, sign=True)
+    return str(value) if isinstance(value, int) else written(float(value))
+
+
+def _html(caption: str, rows: list[list[str]]) -> str:
+    """A table for notebooks; losses are coloured."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
+    body = ""
+    for row in rows[1:]:
+        cells = "".join(
+            f"<td{LOST if cell.startswith('-') and cell.endswith('%') else ''}>{escape(cell)}</td>" for cell in row
+        )
+        body += f"<tr>{cells}</tr>"
+    return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>"

@@ -1,0 +1,147 @@
+"""What held-out errors say about sharing, in sentences: does it help, whom, by how much, and what to do next.
+
+Every place that gives a verdict (command line, report, comparison, summary) takes it from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kinfolk.judge.errors import Gain, paired_gain
+from kinfolk.rows.gram import TINY, Array
+from kinfolk.words import amount, counted, listed, percent
+
+CLEAR = 2.0  # standard errors that make a difference
+LOSS = 0.05  # relative rise of a task's error from which it is named
+HELPS = "helps"
+HURTS = "hurts"
+SAME = "makes no clear difference"
+UNKNOWN = "is not judged"
+
+
+def effect_of(gain: Gain) -> str:
+    """Whether a gain is clear, and which way it goes.
+
+    Examples
+    --------
+    >>> effect_of(Gain(0.1, 0.01)), effect_of(Gain(-0.1, 0.01)), effect_of(Gain(0.1, 0.1))
+    ('helps', 'hurts', 'makes no clear difference')
+    """
+    if not np.isfinite(gain.standard_error):
+        return UNKNOWN
+    if abs(gain.mean) <= CLEAR * gain.standard_error:
+        return SAME
+    return HELPS if gain.mean > 0 else HURTS
+
+
+def sharing_sentence(gain: Gain, tasks: int, method: str = "this model") -> str:
+    """Whether a method that shares beats a ridge per task.
+
+    Examples
+    --------
+    >>> print(sharing_sentence(Gain(-0.2, 0.05), 12, "pooled"))
+    Sharing hurts: the held-out error of pooled is higher than that of a ridge per task, by 20.0 % (standard error \
+5.0), mean over 12 tasks.
+    """
+    effect = effect_of(gain)
+    if effect == UNKNOWN:
+        return "There is one task only: nothing can be shared."
+    way = "lower" if gain.mean >= 0 else "higher"
+    size = amount(gain.mean, gain.standard_error)
+    return (
+        f"Sharing {effect}: the held-out error of {method} is {way} than that of a ridge per task, by {size}, "
+        f"mean over {counted(tasks, 'task')}."
+    )
+
+
+def graph_sentence(gain: Gain, used: bool) -> str:
+    """Whether the graph of a tuned model takes part in its predictions, and what it gains.
+
+    Examples
+    --------
+    >>> graph_sentence(Gain(-0.003, 0.004), False)
+    'The graph is a description only: with it the held-out error would be higher by 0.3 % (standard error 0.4), so \
+predictions do without it.'
+    """
+    size = amount(gain.mean, gain.standard_error)
+    if used:
+        return f"The graph helps: it lowers the held-out error by {size} beyond the best methods without a graph."
+    way = "lower" if gain.mean >= 0 else "higher"
+    why = ", which is not clear enough," if gain.mean >= 0 else ","
+    return (
+        f"The graph is a description only: with it the held-out error would be {way} by {size}{why} so predictions do "
+        "without it."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """What sharing does to every task, against a ridge per task on the same held-out rows.
+
+    Attributes
+    ----------
+    gain : relative fall of the error, mean over tasks
+    change : (T,), relative rise of every task's error: negative is better; NaN for tasks that were not judged
+    names : of the tasks, as they stand in sentences
+    """
+
+    gain: Gain
+    change: Array
+    names: Sequence[str]
+
+    @classmethod
+    def of(cls, errors: Array, own: Array, names: Sequence[str], gain: Gain | None = None) -> Verdict | None:
+        """From the held-out errors of a model and of a ridge per task, both (T,); None if no task has both."""
+        known = np.isfinite(errors) & np.isfinite(own)
+        if not known.any():
+            return None
+        gain = gain or paired_gain(own[known] ** 2, errors[known] ** 2, np.ones(int(known.sum())))
+        change = np.where(known, errors / np.maximum(own, TINY) - 1, np.nan)
+        change[(own <= TINY) & (errors <= TINY)] = 0.0  # neither is off at all
+        return cls(gain, change, names)
+
+    @property
+    def effect(self) -> str:
+        """One of the four: helps, hurts, makes no clear difference, is not judged."""
+        return effect_of(self.gain)
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks were judged."""
+        return int(np.isfinite(self.change).sum())
+
+    def losers(self) -> list[str]:
+        """Tasks whose error is higher by `LOSS` or more than on their own, the largest loss first."""
+        change = np.nan_to_num(self.change, nan=-1.0)
+        order = np.argsort(-change, kind="stable")[: int((change >= LOSS).sum())]
+        return [f"{self.names[t]} ({percent(change[t], sign=True)})" for t in order]
+
+    def for_whom(self) -> str:
+        """How many tasks are better off, and who loses."""
+        better = int((self.change < 0).sum())
+        losers = self.losers()
+        said = (
+            f"{better:,} of {counted(self.tasks, 'task')} {'has' if better == 1 else 'have'} a lower error than alone"
+        )
+        if not losers:
+            return f"{said}, and none a clearly higher one."
+        return f"{said}; higher by {percent(LOSS)} or more: {listed(losers, 3)}."
+
+    def next_step(self) -> str:
+        """What to do about it."""
+        if self.effect == HELPS:
+            alone = " For the tasks that lose, predict with a ridge per task (Independent)." if self.losers() else ""
+            return f"What to do: use this model.{alone}"
+        if self.effect == HURTS:
+            return "What to do: fit a ridge per task (Independent), or let `kinfolk compare` find what is better."
+        return (
+            "What to do: a ridge per task (Independent) is simpler and predicts as well; the graph may still be read."
+        )
+
+    def sentences(self) -> list[str]:
+        """The verdict, for whom, and what to do next."""
+        first = sharing_sentence(self.gain, self.tasks)
+        return [first] if self.effect == UNKNOWN else [first, self.for_whom(), self.next_step()]

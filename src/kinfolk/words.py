@@ -1,0 +1,71 @@
+"""Numbers and names inside sentences: counts, lists, percentages. The same for command line, page and notebook."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+
+def counted(n: int, noun: str) -> str:
+    """A number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(5875, "row"), counted(2, "community")
+    ('1 row', '5,875 rows', '2 communities')
+    """
+    if n == 1:
+        return f"1 {noun}"
+    return f"{n:,} {noun[:-1]}ies" if noun.endswith("y") else f"{n:,} {noun}s"
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Names as a list in words, the first few of many.
+
+    Examples
+    --------
+    >>> listed(["a", "b"]), listed(["a", "b", "c"], most=2)
+    ('a and b', 'a, b and 1 more')
+    """
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most:,} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def written(value: float) -> str:
+    """A number as people write it.
+
+    Examples
+    --------
+    >>> [written(v) for v in (0.123456, 12.0, 5875.0, 123456.7, 1e-9)]
+    ['0.1235', '12', '5,875', '123,457', '1e-09']
+    """
+    return f"{value:,.0f}" if abs(value) >= 1e4 or (abs(value) >= 1000 and value == round(value)) else f"{value:.4g}"
+
+
+def percent(share: float, *, sign: bool = False) -> str:
+    """A share in per cent, with one decimal, and never a minus before a zero.
+
+    Examples
+    --------
+    >>> percent(0.1234), percent(-0.0001, sign=True), percent(0.05, sign=True), percent(12.3)
+    ('12.3 %', '0.0 %', '+5.0 %', '1,230 %')
+    """
+    value = round(100 * share, 1) + 0.0  # plus zero: minus zero becomes zero
+    plus = "+" if sign and value else ""
+    return f"{value:{plus},.1f} %" if abs(value) < 1000 else f"{value:{plus},.0f} %"
+
+
+def amount(share: float, standard_error: float = math.nan) -> str:
+    """The size of a change, with its standard error where there is one.
+
+    Examples
+    --------
+    >>> amount(-0.031, 0.0042), amount(0.0002, 0.0)
+    ('3.1 % (standard error 0.4)', 'less than 0.1 %')
+    """
+    size = percent(abs(share))
+    if size == "0.0 %":
+        size = "less than 0.1 %"
+    known = math.isfinite(standard_error) and round(100 * standard_error, 1) > 0
+    return f"{size} (standard error {100 * standard_error:.1f})" if known else size

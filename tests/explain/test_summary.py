@@ -1,0 +1,129 @@
+"""The summary of a fit: labelled, with intervals that cover, and the same words as the command line."""
+
+import re
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kinfolk import GAMTL, GAMTLCV
+from kinfolk.baselines import TAT, Independent, RandomSlopes
+from kinfolk.cli import main
+from kinfolk.explain import account, summary
+from kinfolk.explain.summary import NINETY, standard_errors
+
+
+def table(T=12, n=15, d=3, seed=0, names=("price", "rain", "heat")):
+    rng = np.random.default_rng(seed)
+    slopes = 1 + rng.normal(size=(T, d))
+    level = rng.normal(size=T)
+    task = np.repeat(np.arange(T), n)
+    X = rng.normal(size=(T * n, d))
+    y = (X * slopes[task]).sum(axis=1) + level[task] + 0.5 * rng.normal(size=T * n)
+    return pd.DataFrame(X, columns=list(names)).assign(shop=[f"s{t:02d}" for t in task]), y, slopes, level
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y, _, _ = table()
+    return GAMTLCV(task="shop", strengths=(1.0,), ridges=(1.0,), metrics=("identity",)).fit(X, y)
+
+
+def test_every_number_has_its_label(fitted):
+    found = fitted.summary()
+    frame = found.frame()
+    assert list(frame.index) == [*fitted.tasks_, "population"]
+    assert list(frame.columns[:6]) == ["rows", "level", "error", "alone", "gain", "group"]
+    np.testing.assert_allclose(frame["rain"][:-1], fitted.coef_[:, 1])
+    np.testing.assert_allclose(frame.loc["population", "rain"], fitted.population_coef_[1])
+    np.testing.assert_allclose(frame["error"][:-1], fitted.cv_errors_)
+    np.testing.assert_allclose(frame["rain high"] - frame["rain"], NINETY * frame["rain se"])
+    long = found.coefficients()
+    assert len(long) == 13 * 4 and set(long["feature"]) == {"intercept", "price", "rain", "heat"}
+
+
+def test_coefficients_come_with_names(fitted):
+    frame = fitted.coef_frame()
+    assert list(frame.columns) == ["intercept", *fitted.get_feature_names_out()]
+    np.testing.assert_allclose(frame.drop(columns="intercept"), fitted.coef_)
+
+
+def test_without_pandas_the_tables_are_columns(fitted, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert fitted.coef_frame()["task"] == list(fitted.tasks_)
+    assert "Sharing" in repr(fitted.summary()) and len(fitted.summary().frame()["rain se"]) == 13
+
+
+@pytest.mark.parametrize("method", [RandomSlopes(task="shop"), GAMTL(task="shop", anchor=0.9, strength=0.3)])
+def test_ninety_per_cent_intervals_hold_about_ninety_per_cent(method):
+    inside = []
+    for seed in range(8):
+        X, y, slopes, level = table(T=20, n=12, seed=seed)
+        model = method.fit(X, y)
+        truth = np.column_stack([level, slopes])
+        coef = np.column_stack([model.intercept_, model.coef_])
+        inside.append(np.abs(coef - truth) < NINETY * standard_errors(model.model_))
+    assert 0.84 < np.mean(inside) < 0.96
+
+
+def test_an_own_ridge_has_the_standard_errors_of_least_squares():
+    X, y, _, _ = table(T=3, n=40)
+    model = Independent(task="shop", penalty=1e-9).fit(X, y)
+    rows = X["shop"] == "s01"
+    Z = np.column_stack([np.ones(40), X.loc[rows, ["price", "rain", "heat"]]])
+    expected = np.sqrt(np.diagonal(np.linalg.inv(Z.T @ Z)))
+    found = standard_errors(model.model_)[1]
+    np.testing.assert_allclose(found / found[0], expected / expected[0], rtol=1e-4)
+
+
+def test_a_method_that_is_not_linear_has_a_summary_without_standard_errors():
+    X, y, _, _ = table(T=4)
+    found = summary(TAT(task="shop").fit(X, y))
+    assert np.isnan(found.error[:-1]).all() and "[" not in aligned_row(found, "s01")
+
+
+def aligned_row(found, name):
+    return [line for line in repr(found).splitlines() if line.startswith(name)][-1]
+
+
+def test_text_and_page_say_the_same(fitted):
+    found = fitted.summary()
+    page = re.sub("<[^>]+>", " ", found._repr_html_())
+    assert all(sentence in repr(found) for sentence in found.verdict)
+    assert all(sentence in page.replace("&#x27;", "'") for sentence in found.verdict)
+    assert "population" in repr(found) and "sd between tasks" in page
+
+
+def test_decimal_points_stand_below_each_other(fitted):
+    lines = repr(fitted.summary()).split("Tasks\n")[1].splitlines()[1:13]
+    assert len({line.index(".") for line in lines}) == 1
+
+
+def test_a_loss_is_coloured_on_the_page():
+    rng = np.random.default_rng(1)
+    X, y, _, _ = table(T=6, n=30)
+    odd = X["shop"] == "s05"
+    y = np.where(odd, -20 * X["rain"], 0.1 * X["rain"]) + 0.1 * rng.normal(size=len(y))
+    model = GAMTLCV(task="shop", strengths=(1.0,), ridges=(1.0,), metrics=("identity",)).fit(X, y)
+    lost = (np.asarray(model.cv_errors_) > 1.001 * model.own_errors_).sum()
+    assert model.summary()._repr_html_().count("color:#b3261e") == lost
+
+
+def test_verbose_prints_what_the_command_line_prints(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y, _, _ = table(T=5)
+    X.assign(sales=y).to_csv("shops.csv", index=False)
+    GAMTLCV(task="shop", verbose=1, strengths=(1.0,)).fit(X, y)
+    python = capsys.readouterr().out.splitlines()
+    assert main(["fit", "shops.csv", "--task", "shop", "--target", "sales", "--set", "strengths=1.0"]) == 0
+    command = capsys.readouterr().out.splitlines()
+    assert python[1:] == command[1 : len(python)]
+    assert python[0].split(" in ")[0] == command[0].split(" in ")[0] == "fitted gamtlcv on 75 rows, 5 tasks, 3 features"
+
+
+def test_a_silent_fit_is_silent(capsys):
+    X, y, _, _ = table(T=3)
+    model = GAMTL(task="shop").fit(X, y)
+    assert capsys.readouterr() == ("", "")
+    assert account(model.model_, "gamtl", 0.1)[0] == "fitted gamtl on 45 rows, 3 tasks, 3 features in less than 1 s"
