@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kinfolk.cli import main
-from kinfolk.cli.console import Bar, Console, duration
-from kinfolk.progress import Progress
+from kinfolk.cli.console import Console
+from kinfolk.progress import Bar, Progress, duration
 
 
 class Clock:
