@@ -44,12 +44,14 @@ class FreshNoise:
     def draw(self, rng: np.random.Generator) -> GramStats:
         """One new set of statistics."""
         along = transposed_times(self.vectors, self.gram.b)
+        # Outside the span of X one direction holds the observed residual; the others see noise alone.
         outside = np.sqrt(self.residual) + np.sqrt(self.noise) * rng.normal(size=len(self.noise))
         rest = np.where(self.dof > 0, outside**2 + self.noise * _chi2(rng, self.dof - 1), self.residual)
         return self._drawn(rng, along, self.gram.y_mean, rest)
 
     def draw_around(self, rng: np.random.Generator, W: Array, level: Array) -> GramStats:
         """Statistics of tasks with the same inputs and noise, but with the coefficients W and intercepts `level`."""
+        # b = G w: in the eigenvectors of G the coordinates of w times the eigenvalues.
         along = transposed_times(self.vectors, W) * self.values
         mean = level + np.einsum("td,td->t", self.gram.x_mean, W)
         return self._drawn(rng, along, mean, self.noise * _chi2(rng, self.dof))
@@ -58,6 +60,7 @@ class FreshNoise:
         """Add noise to b in the eigenvectors of G, and to the means; put y'y together from its parts."""
         sd = np.sqrt(self.noise)
         along = along + sd[:, None] * np.sqrt(self.values) * rng.normal(size=along.shape)
+        # The part of y'y that X explains is b'G^+ b; directions without inputs explain nothing.
         fitted = np.divide(along**2, self.values, out=np.zeros_like(along), where=self.values > 0).sum(axis=1)
         mean = mean + sd / np.sqrt(np.maximum(self.gram.n, TINY)) * rng.normal(size=len(sd))
         b = times(self.vectors, along)
@@ -162,6 +165,7 @@ def _units(
     unit = unit.reshape(-1)
     low = np.full(unit.max() + 1, T)
     high = np.full(unit.max() + 1, -1)
+    # A unit whose smallest and largest task differ runs across tasks.
     np.minimum.at(low, unit, codes)
     np.maximum.at(high, unit, codes)
     if (low != high).any():
@@ -193,6 +197,7 @@ class Unrelated:
             tol=1e-2,
         )
         value, vector = np.linalg.eigh(effects.covariance)
+        # A square root that also serves covariances without full rank.
         root = np.sqrt(np.maximum(value, 0.0)) * vector
         return cls(FreshNoise.of(joint.gram, 2 * joint.noise), effects, root, joint.recipe.intercept is not None)
 

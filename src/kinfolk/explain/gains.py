@@ -175,6 +175,7 @@ def _jackknife(errors: Array, counts: Array) -> Array:
 
     Folds without rows of a task do not count; NaN for a task with rows in fewer than two folds.
     """
+    # Errors of all folds but one, for each fold in turn.
     left = errors.sum(axis=1)[:, None, :] - errors
     rows = counts.sum(axis=0) - counts
     gain = rmse(left[0], rows) - rmse(left[1], rows)
@@ -182,4 +183,5 @@ def _jackknife(errors: Array, counts: Array) -> Array:
     k = used.sum(axis=0)
     mean = np.where(used, np.nan_to_num(gain), 0.0).sum(axis=0) / np.maximum(k, 1)
     squares = np.where(used, (np.nan_to_num(gain) - mean) ** 2, 0.0).sum(axis=0)
+    # The jackknife's factor: each estimate lacks one part in k only, so they scatter far less than the parts do.
     return np.where(k > 1, np.sqrt((k - 1) / np.maximum(k, 1) * squares), np.nan)

@@ -82,6 +82,7 @@ class Joint:
         equations = self.problem.equations
         system = self.problem.system(self.coupling.adjacency)
         rows: Array = self.gram.n - (self.part.intercept == "free")
+        # At least one, or a task with fewer rows than unknowns would have no noise.
         left = np.maximum(rows - degrees_of_freedom(system, equations), 1.0)
         joint = task_loss(equations, self.part.V) / left
         return np.where(dof >= OWN_ROWS, own / np.maximum(dof, 1.0), joint)
@@ -194,9 +195,11 @@ def degrees_of_freedom(system: Any, equations: NormalEquations) -> Array:
     """
     T, d = system.b.shape
     if T * d <= DENSE_UNKNOWNS:
+        # The block of task t on the diagonal of M^-1, times G_t, summed: the trace.
         inverse = np.linalg.inv(dense_matrix(system)).reshape(T, d, T, d)
         t = np.arange(T)
         return np.einsum("tij,tij->t", equations.G, inverse[t, :, t, :])
+    # E z z' = I, so the mean of z'(M^-1 G) z over random signs is the trace (Hutchinson).
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(PROBES, T, d))
     found = np.zeros(T)
     for z in signs:

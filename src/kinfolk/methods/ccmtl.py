@@ -99,6 +99,7 @@ class CCMTL(AlongGraph):
     callback: Callback | None = None
 
     def learn(self, gram: GramStats) -> Model:
+        # The unit of strength and ridge: the mean curvature of the loss, so that both are pure numbers.
         own = max(float(mean_diagonal(gram.G).mean()), np.sqrt(TINY))
         start = ridge_alone(gram.G, gram.b, max(self.ridge, START_RIDGE) * own)
         A = nearest_neighbors(start, self.neighbors) if self.graph is None else self.graph.adjacency
@@ -107,10 +108,12 @@ class CCMTL(AlongGraph):
         edges, a = edge_list(A)
         u = lengths(start[edges.i] - start[edges.j])
         lam = calibrated_lam(edges, a, u, self.strength * own) if self.lam is None else self.lam
+        # Never quite without ridge: with fewer rows than features the problem would be singular.
         H = plus(gram.G, max(self.ridge, MARGIN) * own)
         pulled = a * lam > 0
         problem = Fusion(H, gram.b, float(gram.yy.sum()), edges.select(pulled), (a * lam)[pulled])
         course = self._solve(problem, start)
+        # The smoothing keeps fused tasks a hair apart: an edge shorter than that, or than a share of a typical one, is none.
         shortest = FUSED * float(np.median(u)) if len(u) else 0.0
         cluster, W = fuse(problem, course.value, (max(shortest, 2 * course.details["eps"]), shortest))
         details = {"lam_": float(lam), "clusters_": ByTask(cluster)}
@@ -146,6 +149,7 @@ def nearest_neighbors(W: Array, k: int) -> sparse.csr_array:
     if k == 0:
         return sparse.csr_array((T, T))
     nearest = NearestNeighbors(n_neighbors=k).fit(W).kneighbors(return_distance=False)
+    # The k nearest of task t are row t of a CSR matrix with k entries per row.
     directed = sparse.csr_array((np.ones(T * k), nearest.ravel(), np.arange(0, T * k + 1, k)), shape=(T, T))
     return sparse.csr_array(directed.maximum(directed.T))
 
@@ -175,6 +179,7 @@ def _plus_ridge(G: Array, penalty: float) -> Array:
 
 def _course(problem: Fusion, course: Solution, W: Array) -> Course:
     value = problem.objective(W)
+    # Fusing for good moves the objective a little: the gap of the answer is that of the iteration plus this.
     gap = course.residual + (value - course.history[-1]) / problem.scale(value)
     certificates = {"duality_gap": max(float(gap), 0.0), **course.details}
     n_iter = max(course.n_iter, 1)  # one solve, if nothing pulls

@@ -104,6 +104,7 @@ class GFL(AlongGraph):
                 "have no correlations to fuse along. Give the relations between tasks as graph=, a (T, T) array of "
                 "signed correlations or a TaskGraph; or fit(X, Y) with one column of Y per task."
             )
+        # Weak correlations are noise: below the threshold no two tasks are fused.
         along = self.unfitted().set_params(graph=np.where(np.abs(R) > self.threshold, R, 0.0), callback=self.callback)
         return self.keep(along.model_of(gram), columns)
 
@@ -123,6 +124,7 @@ class GFL(AlongGraph):
                 "a (T, T) array of signed correlations or a TaskGraph, e.g. graph=GFL().fit(X, Y).correlation_."
             )
         R = np.zeros((1, 1)) if self.graph is None else self.graph.adjacency.toarray()
+        # The largest |b| is the penalty at which all coefficients vanish: sparsity and fusion are shares of it.
         unit = 1.0 if self.absolute else float(np.abs(gram.b).max(initial=0.0)) or 1.0
         lam = self.sparsity * unit
         gamma = self.fusion * unit
@@ -136,6 +138,7 @@ class GFL(AlongGraph):
                 stacklevel=4,
             )
         course = Course({"duality_gap": found.residual}, found.history, found.n_iter, found.converged)
+        # Opposed tasks are fused with opposite signs; the graph shows how strongly, not which way.
         graph = TaskGraph(sparse.csr_array(np.abs(R)), gram.labels)
         details = {"lambda_": lam, "gamma_": gamma}
         return Model.of(gram, found.value, structure=graph, course=course, details=details)

@@ -63,6 +63,7 @@ class LinearMap:
     def to_coef(self) -> Array:
         """Slopes (d, p) from unknowns."""
         p = self.equations.shape[1]
+        # The last unknown is the intercept, where there is one; slopes are the others.
         basis = np.eye(p) if self.equations.basis is None else self.equations.basis
         return basis[: p - self.equations.has_ones] / self.units[:, None]
 
@@ -84,6 +85,7 @@ class LinearMap:
         if self.inverse.at_once:
             whole, noise = self._all_blocks
             return whole[tasks], noise[tasks]
+        # Each task costs p solves: those asked for before are kept, and all are solved at once where that is cheaper.
         missing = np.array([t for t in tasks.tolist() if t not in self._blocks], dtype=np.intp)
         if len(missing):
             self._blocks.update(zip(missing.tolist(), zip(*self.inverse.diagonal(missing), strict=True), strict=True))

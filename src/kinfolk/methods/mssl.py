@@ -94,6 +94,7 @@ class MSSL(MultiTaskRegressor):
     callback: Callback | None = None
 
     def learn(self, gram: GramStats) -> Model:
+        # In units of the targets, so that strength and sparsity mean the same for dollars and cents.
         unit = float(np.sqrt(gram.yy.sum() / gram.n.sum())) or 1.0
         problem = StructuredProblem.of(
             gram,
@@ -103,6 +104,7 @@ class MSSL(MultiTaskRegressor):
             lasso=self.lasso,
             penalise_diagonal=self.penalise_diagonal,
         )
+        # The penalty of the precision is compared with S = WW'/d: it is a share of the typical entry of that.
         problem = replace(problem, sparsity=self.sparsity * typical_variance(problem.start()))
         end = alternate(problem, tol=self.tol, max_iter=self.max_iter, callback=self.callback)
         Om = end.details["precision"]
@@ -114,6 +116,7 @@ class MSSL(MultiTaskRegressor):
         return Model.of(
             gram,
             end.value * unit,
+            # Coefficients grow with the unit, so their precision falls with its square.
             structure=TaskPrecision(Om / unit**2, gram.labels),
             course=Course(certificates, end.history, end.n_iter, converged),
             details={"target_scale_": unit, "sparsity_": problem.sparsity},
@@ -135,5 +138,6 @@ def typical_variance(W: Array) -> float:
     >>> typical_variance(np.array([[1.0, 1.0], [2.0, 0.0], [9.0, 9.0]]))
     2.0
     """
+    # The median, so that one task of large coefficients does not set the unit for all.
     variance = (W * W).mean(axis=1)
     return float(np.median(variance)) or float(variance.mean()) or 1.0

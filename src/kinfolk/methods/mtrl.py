@@ -108,11 +108,13 @@ def squared_trace_norm_problem(gram: GramStats, ridge: float, coupling: float) -
     For f the smooth part the dual is max over U of -f*(-U) - ||U||_op^2 / (2 coupling). At U = -f'(W) the gap is
     <W, f'(W)> + coupling/2 ||W||_*^2 + ||f'(W)||_op^2 / (2 coupling): no system has to be solved for it.
     """
+    # Means over rows, as in the paper: every task counts alike, whatever its number of rows.
     H = plus(2 * gram.G / gram.n[:, None, None], ridge)
     constant = float((gram.yy / gram.n).sum())
     curvature = max(float(np.linalg.eigvalsh(H).max()) * (1 + MARGIN), TINY)
 
     def relative_gap(W: Array, gradient: Array, value: float) -> float:
+        # The dual norm of the trace norm is the largest singular value.
         steepest = float(np.linalg.norm(gradient, 2))
         gap = float(np.vdot(W, gradient)) + coupling / 2 * trace_norm(W) ** 2 + steepest**2 / (2 * coupling)
         return float(max(gap, 0.0) / max(value, VALUE_FLOOR * constant, TINY))
@@ -146,6 +148,7 @@ def shrink_squared_trace_norm(V: Array, c: float) -> Array:
            [0. , 0. ]])
     """
     U, s, Q = np.linalg.svd(V, full_matrices=False)
+    # The shift if the first 1, 2, ... values survive; the true count is the last whose value stays above its own.
     shift = c * np.cumsum(s) / (1 + c * np.arange(1, len(s) + 1))
     r = np.count_nonzero(s > shift)
     if r == 0:
@@ -160,6 +163,7 @@ def task_covariance(W: Array) -> Array:
     array([[0.75, 0.  ],
            [0.  , 0.25]])
     """
+    # (W W')^{1/2} = U diag(s) U': no root of a T x T matrix is needed.
     U, s, _ = np.linalg.svd(W, full_matrices=False)
     if s.sum() == 0:
         return np.eye(len(W)) / len(W)
@@ -178,5 +182,6 @@ def _start(problem: Composite, gram: GramStats) -> Array:
     typical = float(np.mean(mean_diagonal(gram.G) / gram.n))
     if typical == 0:
         return zero
+    # Far inside the data a start near the answer saves most of the steps; where shrinkage is strong zero is nearer.
     own = ridge_alone(2 * gram.G / gram.n[:, None, None], problem.B, 0.02 * typical)
     return own if problem.value(own, problem.apply(own)) < problem.constant else zero

@@ -96,6 +96,7 @@ class TaskTree(Structure):
         for h, group in enumerate(self.levels):
             for g in range(group.max() + 1):
                 inside = np.flatnonzero(group == g)
+                # One task stands for each subtree that meets here.
                 children = inside[np.unique(below[inside], return_index=True)[1]]
                 if len(children) > 1:
                     yield h, inside, children
@@ -124,6 +125,7 @@ class TaskTree(Structure):
             lines.append([(h + 1, ends[0]), (h + 1, ends[1])])
             owner += [*children, -1 if h == len(self) - 1 else children[0]]
             height[inside] = h + 1
+            # From here on all tasks below are one line, in the middle of what met.
             row[inside] = sum(ends) / 2
         return np.array(lines, dtype=np.float64).reshape(-1, 2, 2), np.array(owner, dtype=np.intp), order
 

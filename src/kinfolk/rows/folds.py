@@ -188,6 +188,7 @@ def common_rows(X: Array, codes: NDArray[np.intp]) -> NDArray[np.intp]:
     # Transformers may round equal rows differently by where they stand.
     scale = np.abs(X).max(axis=0, initial=0.0)
     rounded = np.round(X / np.where(scale > 0, scale, 1.0), 10)
+    # Equal rows are of one kind; the k-th of a kind in one task goes with the k-th in the others.
     kind = np.unique(rounded, axis=0, return_inverse=True)[1].reshape(-1)
     pair = np.unique(kind * (codes.max() + 1) + codes, return_inverse=True)[1].reshape(-1)
     order = np.argsort(pair, kind="stable")
@@ -200,6 +201,7 @@ def common_rows(X: Array, codes: NDArray[np.intp]) -> NDArray[np.intp]:
 def _joined(one: NDArray[np.intp], two: NDArray[np.intp]) -> NDArray[np.intp]:
     """The finest grouping that keeps the groups of both together: components of the graph between them."""
     n_one, n_two = one.max() + 1, two.max() + 1
+    # Groups of both kinds are nodes, a row links its two: what hangs together must stay together.
     links = sparse.coo_array((np.ones(len(one)), (one, n_one + two)), shape=(n_one + n_two, n_one + n_two))
     return sparse.csgraph.connected_components(links, directed=False)[1][one]
 
@@ -271,6 +273,7 @@ def _spread(codes: NDArray[np.intp], k: int | np.integer[Any], rng: np.random.Ge
     order = np.lexsort((rng.random(len(codes)), codes))
     counts = np.bincount(codes)
     starts = np.repeat(np.cumsum(counts) - counts, counts)
+    # If all began at fold 0, tasks with fewer rows than folds would leave the last folds empty.
     first = rng.integers(k, size=len(counts))[codes[order]]
     fold = np.empty(len(codes), np.intp)
     fold[order] = (np.arange(len(codes)) - starts + first) % k

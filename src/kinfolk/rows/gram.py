@@ -137,6 +137,7 @@ class GramStats:
         """Statistics of both sets of rows together (pairwise update: no raw sums, no cancellation)."""
         one, two = self._aligned(other)
         n = one.n + two.n
+        # The mean moves by the second part's share of the rows; the squares grow by what lies between the two means.
         share = np.divide(two.n, n, out=np.zeros_like(n), where=n > 0)
         dx, dy = two.x_mean - one.x_mean, two.y_mean - one.y_mean
         return one._updated(n, dx * share[:, None], dy * share, two, dx, dy, one.n * share, sign=1)
@@ -148,6 +149,7 @@ class GramStats:
         if (n < -1e-9 * np.maximum(whole.n, 1)).any():
             bad = whole.labels[np.argmin(n)]
             raise ValueError(f"cannot subtract more rows than task {bad!r} has")
+        # Weights that add up to zero only to rounding leave no rows behind.
         n[n < 1e-9 * np.maximum(whole.n, 1)] = 0.0
         share = np.divide(part.n, n, out=np.zeros_like(n), where=n > 0)
         dx, dy = whole.x_mean - part.x_mean, whole.y_mean - part.y_mean
@@ -173,6 +175,7 @@ class GramStats:
             n=n,
             x_mean=self.x_mean + x_shift,
             y_mean=self.y_mean + y_shift,
+            # Squares of both = those within each + c times the product of the differences of means, c = n1 n2 / (n1 + n2).
             G=self.G + sign * (other.G + (c[:, None] * dx)[:, :, None] * dx[:, None, :]),
             b=self.b + sign * (other.b + (c * dy)[:, None] * dx),
             yy=self.yy + sign * (other.yy + c * dy**2),
@@ -201,6 +204,7 @@ class GramStats:
 
     def reindex(self, labels: NDArray[Any]) -> GramStats:
         """The same statistics for exactly these tasks, in this order; tasks without rows are legal."""
+        # Labels are sorted; one that is not there points at its right neighbour and is emptied below.
         position = np.searchsorted(self.labels, labels)
         position = np.minimum(position, len(self.labels) - 1)
         known = self.labels[position] == labels
@@ -222,6 +226,7 @@ class GramStats:
 
     def rescaled(self, scale: Array) -> GramStats:
         """Statistics of the features divided by `scale` (d,)."""
+        # One G for all tasks stays one.
         G = self.G[0] / scale / scale[:, None] if self.G.strides[0] == 0 else self.G / scale / scale[:, None]
         return replace(self, x_mean=self.x_mean / scale, G=np.broadcast_to(G, self.G.shape), b=self.b / scale)
 
@@ -255,6 +260,7 @@ def task_loss(gram: Any, W: Array) -> Array:
 
 def squared_errors(gram: GramStats, coef: Array, intercept: Array) -> Array:
     """Sum of squared prediction errors of every task over the rows behind `gram`; also for stacks of models."""
+    # Centred rows have no cross term with the mean: errors within, plus n times the squared error of the means.
     off = gram.y_mean - intercept - np.einsum("...td,td->...t", coef, gram.x_mean)
     return task_loss(gram, coef) + gram.n * off**2
 
