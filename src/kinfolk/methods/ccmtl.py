@@ -113,7 +113,7 @@ class CCMTL(AlongGraph):
         pulled = a * lam > 0
         problem = Fusion(H, gram.b, float(gram.yy.sum()), edges.select(pulled), (a * lam)[pulled])
         course = self._solve(problem, start)
-        # The smoothing keeps fused tasks a hair apart: an edge shorter than that, or than a share of a typical one, is none.
+        # The smoothing keeps fused tasks a hair apart: shorter edges, or a small share of the typical, are none.
         shortest = FUSED * float(np.median(u)) if len(u) else 0.0
         cluster, W = fuse(problem, course.value, (max(shortest, 2 * course.details["eps"]), shortest))
         details = {"lam_": float(lam), "clusters_": ByTask(cluster)}

@@ -175,7 +175,7 @@ class GramStats:
             n=n,
             x_mean=self.x_mean + x_shift,
             y_mean=self.y_mean + y_shift,
-            # Squares of both = those within each + c times the product of the differences of means, c = n1 n2 / (n1 + n2).
+            # Squares of both: those within each, plus c = n1 n2 / (n1 + n2) times the product of the shifts.
             G=self.G + sign * (other.G + (c[:, None] * dx)[:, :, None] * dx[:, None, :]),
             b=self.b + sign * (other.b + (c * dy)[:, None] * dx),
             yy=self.yy + sign * (other.yy + c * dy**2),
