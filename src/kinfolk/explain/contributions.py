@@ -119,7 +119,7 @@ def contributions(model: Any, tasks: Sequence[Any] | None = None) -> Contributio
 
 
 def _targets(part: LinearMap) -> Array:
-    """b_s about y = 0: the mean of all targets, about which an intercept column is set up, is the work of all tasks."""
+    """b_s about y = 0. The equations are set up about the mean of all targets, to which every task has contributed."""
     equations = part.equations
     if not equations.has_ones:
         return equations.b

@@ -262,9 +262,9 @@ def mixture_errors(E: Array, p: Array) -> Array:
 def best_mixture(E: Array, weight: Array, *, usual: int = 0, caution: float = 0.0) -> Array:
     """p >= 0 with sum 1 of least weighted error: a non-negative least-squares problem in a root of the error matrix.
 
-    Held-out errors are noisy, and those of tuned models too good. So a share of a model costs `caution` standard
-    errors, over tasks, of its difference to the `usual` one, and less if it is better by one to two of them: a model
-    takes part only if it is better by more than chance.
+    Held-out errors are noisy, and those of tuned models are too good. Every model but the `usual` one therefore pays
+    for its share: `caution` times the standard error, over tasks, of its difference to the usual one. A model that is
+    better by one standard error pays less, and by two nothing. So only what is better by more than chance takes part.
 
     Examples
     --------

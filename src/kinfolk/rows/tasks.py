@@ -170,7 +170,7 @@ def check_rows_per_task(gram: GramStats) -> None:
 
 
 def check_sizes(X: Array, y: Array, names: tuple[str, ...] | None) -> None:
-    """Fits square squares: numbers beyond some powers of ten would leave the range of floating point."""
+    """Refuse numbers so large or small that their fourth powers, which fits compute, leave the range of floats."""
     for values, name in ((X, "column"), (y if y.ndim == 2 else y[:, None], "target")):
         size = np.nan_to_num(np.abs(values)).max(axis=0, initial=0.0)
         beyond = (size > LARGEST) | ((size > 0) & (size < SMALLEST))

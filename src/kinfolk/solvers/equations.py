@@ -115,7 +115,7 @@ def _about(gram: GramStats, x0: Array, y0: float, *, ones: bool, share: Array | 
 
 
 def _apart(mean: Array, origin: Array | float, share: Array | None) -> Array:
-    """Means minus the origin; 0 for a column of means that all are the origin but for rounding."""
+    """Means minus the origin; exactly 0 in columns where every mean equals the origin up to rounding."""
     apart = mean - origin
     if share is not None:  # the origin is rounded; what is left is taken out, as large means would make tasks differ
         apart = apart - share @ apart

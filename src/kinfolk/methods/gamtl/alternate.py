@@ -51,13 +51,19 @@ def alternate(
 ) -> Alternation:
     """Alternate from the weights W until a round lowers the objective by less than `tol`, relative.
 
-    And until no edge and no degree changes by more than one per cent, which is nearly always so by then.
+    No edge and no degree may then change by more than one per cent either; by that time they hardly ever do.
 
-    The graph comes first (it has no start of its own), the weights last (so that they solve their system exactly for
-    the graph that is returned). `quiet` means that `max_iter` rounds are meant to be enough. What a graph step gains
-    is exactly how far the graph before it was from the best. A round can raise the objective only by rounding, of which
-    `noise` is the absolute part: beyond it the round is not taken, and the loop ends; that is told if it would have
-    changed the objective by more than `tol`, or the graph.
+    The graph comes first, since it has no start of its own. The weights come last, so that they solve their system
+    exactly for the graph that is returned. What a graph step gains is exactly how far the graph before it was from the
+    best: the gap.
+
+    In exact arithmetic no round raises the objective. A round that raises it by more than rounding is not taken, and
+    the loop ends; there is a warning if that round would have changed the objective by more than `tol`, or the graph.
+
+    Parameters
+    ----------
+    noise : absolute part of the rounding of the objective
+    quiet : few rounds are wanted, so that nothing is said when `max_iter` ends the loop
     """
     graph = graph_step(W, None)
     weights = weight_step(graph.value, W)

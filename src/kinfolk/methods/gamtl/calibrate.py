@@ -94,8 +94,8 @@ def mixed_model(gram: GramStats, covariance: str, intercept: str, tol: float, **
 def theta_at_start(problem: Problem, neighbors: float) -> float:
     """theta for about `neighbors` neighbours in the graph of the independent fits.
 
-    Where the fits differ by rounding only (copied tasks, one row per task), rounding would make the graph: theta is
-    then in units of the targets, in which it has no effect.
+    Where the fits differ by rounding only (copied tasks, one row per task), rounding would decide who is joined. Theta
+    is then taken from the units of the data alone, in which such distances are nothing: all tasks are joined alike.
     """
     equations = problem.equations
     V = problem.start()
