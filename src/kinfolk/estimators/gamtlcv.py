@@ -56,7 +56,7 @@ class GAMTLCV(GraphRegressor):
     features : a transformer for the non-task columns; columns are put on one scale in any case
     unseen : "error" or "mean": what predict does with tasks that fit has not seen
     n_jobs : folds in parallel, with joblib (and any of its backends)
-    random_state : draws the folds
+    random_state : draws the folds, by the positions of the rows: in another order they are drawn anew
     callback : called with a `Progress` after every fold
 
     Attributes

@@ -258,14 +258,34 @@ def assign_folds(
     """A fold for every row: each task's rows are spread evenly over the k folds.
 
     With `groups` (sittings, days; or the row of a shared design) whole groups go to one fold, in all tasks alike.
+
+    Folds follow from the positions of the rows and from which of them share a task or group. Values, units, labels and
+    the order of columns play no part; rows in another order are drawn anew, as with another `random_state`.
     """
     rng = generator(random_state)
     if groups is not None:
-        values, group = np.unique(groups, return_inverse=True)
-        if len(values) < k:
-            raise ValueError(f"cv={k} folds need at least {k} groups, but groups has {len(values)}: lower cv")
-        return _spread(np.zeros(len(values), np.intp), k, rng)[group]
-    return _spread(codes, k, rng)
+        group = by_appearance(np.unique(groups, return_inverse=True)[1].reshape(-1))
+        count = int(group.max(initial=-1)) + 1
+        if count < k:
+            raise ValueError(f"cv={k} folds need at least {k} groups, but groups has {count}: lower cv")
+        return _spread(np.zeros(count, np.intp), k, rng)[group]
+    return _spread(by_appearance(codes), k, rng)
+
+
+def by_appearance(codes: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Codes counted in the order in which they first appear.
+
+    Examples
+    --------
+    >>> by_appearance(np.array([2, 0, 2, 1])).tolist()
+    [0, 1, 0, 2]
+    """
+    position = np.arange(len(codes))
+    first = np.full(int(codes.max(initial=-1)) + 1, len(codes))
+    first[codes[::-1]] = position[::-1]  # the last assignment stays: that of the first row
+    rank = np.empty_like(first)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
+    return rank[codes]
 
 
 def _spread(codes: NDArray[np.intp], k: int | np.integer[Any], rng: np.random.Generator) -> NDArray[np.intp]:

@@ -18,6 +18,7 @@ from kinfolk.solvers.random_effects import RandomEffects, fit_random_effects
 METRICS = {"identity": None, "learned": "diagonal", "learned_full": "full"}  # to covariances of the mixed model
 METRIC_TOLERANCE = 1e-3  # of the mixed model behind a metric, which is an estimate itself
 LEAST_STRENGTH = 1e-9  # strength=0 still learns a graph, from weights that do not feel it
+LEAST_LEVELS = 0.01  # of what slopes do to predictions: least variation of intercepts beside them, as a metric has it
 LEAST_SPREAD = 1e-6  # of the noise: least variance of intercepts, so that their penalty is finite
 ROUNDING = 1e-13  # of the terms of a normal equation
 
@@ -61,7 +62,7 @@ class Recipe:
         ridge = np.diag(self.ridge * equations.penalised())
         if effects is not None and METRICS[self.metric]:
             # In the unknowns v with w = root v the tasks vary alike in every direction, so plain distances do.
-            equations = equations.in_basis(effects.root())
+            equations = equations.in_basis(effects.root() / _unit_of_levels(effects))
             assert equations.basis is not None
             ridge = equations.basis.T @ ridge @ equations.basis
         scale = np.ones(equations.shape[1])
@@ -81,6 +82,17 @@ class Recipe:
             gamma=self.gamma or 0.0,
             **solvers,
         )
+
+
+def _unit_of_levels(effects: RandomEffects) -> float:
+    """Standard deviation of random intercepts; 1 where there are none, or nothing to compare them with.
+
+    Unknowns over it vary as much as the intercepts and have their unit, that of y: sums over both then have a meaning.
+    """
+    slopes = float((effects.relevance * effects.scale).max())
+    if np.isnan(effects.intercept_sd) or slopes == 0:
+        return 1.0
+    return max(effects.intercept_sd, LEAST_LEVELS * slopes)
 
 
 def mixed_model(gram: GramStats, covariance: str, intercept: str, tol: float, **options: Any) -> RandomEffects:
@@ -118,13 +130,13 @@ def calibrated(problem: Problem, theta: float, strength: float) -> Problem:
 
     theta comes from the independent fits and stays: chosen anew from coupled weights it would follow its own choice,
     and the graph would fall apart into pairs. gamma is set so that the mean of 2 gamma degree is `strength` times the
-    mean of tr(G_t) / d, first for the graph of the independent fits, then for the graphs that follow from it, whose
-    degrees are larger.
+    mean of tr(G_t) / d over the unknowns that the graph couples, first for the graph of the independent fits, then for
+    the graphs that follow from it, whose degrees are larger.
     """
     equations = problem.equations
     anchor = problem.anchor
     start = independent(equations, problem.ridge)
-    own = np.trace(equations.G, axis1=1, axis2=2).mean() / equations.shape[1]
+    own = np.diagonal(equations.G, axis1=1, axis2=2)[:, problem.scale > 0].mean()
     target = max(strength, LEAST_STRENGTH) * (own if own > TINY else 1.0)  # features that never vary have no weight
 
     def with_gamma(gamma: float) -> Problem:

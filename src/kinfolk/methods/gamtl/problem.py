@@ -169,7 +169,7 @@ def usual_rounds(n_tasks: int) -> int:
 
 
 def independent(equations: NormalEquations, ridge: Array, floor: float = 0.01) -> Array:
-    """Ridge fits of every task alone, with `floor` times the mean diagonal of all G_t added to the penalty."""
+    """Ridge fits of every task alone, with `floor` times the mean diagonal of the slopes in all G_t as more penalty."""
     T, d = equations.shape
     G = equations.G[:1] if equations.is_shared() else equations.G
     check_memory(
@@ -177,7 +177,7 @@ def independent(equations: NormalEquations, ridge: Array, floor: float = 0.01) -
         f"the normal equations of {T} tasks with {d} unknowns each",
         "Use fewer features (drop, select or project them), or fit groups of tasks apart.",
     )
-    typical = np.trace(G, axis1=1, axis2=2).mean() / d
+    typical = np.diagonal(G, axis1=1, axis2=2)[:, equations.penalised() > 0].mean()
     # The floor keeps tasks with fewer rows than unknowns from starting at wild coefficients.
     H = G + ridge + max(floor * typical, TINY) * np.eye(d)
     if len(H) == 1:
