@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from kinfolk.baselines import Independent, MeanShrunk
 from kinfolk.methods.rbf import FLOOR, RBFFeatures, place_centers, slope_scale, spread_of_inputs
-from kinfolk.methods.rbf_search import Axes, Setting, search_features
+from kinfolk.methods.rbf_search import Axes, Setting, TaskRows, search_features
 from kinfolk.rows.folds import assign_folds
 from kinfolk.rows.gram import GramStats
 
@@ -180,7 +180,15 @@ def test_inputs_that_never_vary_get_scale_zero_and_constant_targets_standardise(
     np.testing.assert_allclose(flat[[0, 2]], 1 / X[:, [0, 2]].std(axis=0))
 
 
-@pytest.mark.parametrize("name", ["exponent", "penalty"])
+def test_rows_in_another_order_have_the_same_scale_to_the_last_digit():
+    X, y, codes = curves()
+    order = np.random.default_rng(4).permutation(len(y))
+    one = slope_scale(GramStats.from_rows(X, y, codes))
+    two = slope_scale(GramStats.from_rows(X[order], y[order], codes[order]))
+    np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("name", ["exponent", "penalty", "least"])
 def test_negative_exponents_and_penalties_are_refused(name):
     gram = GramStats.from_rows(*curves())
     with pytest.raises(ValueError, match=f"{name}=-1.0 must be at least 0"):
@@ -204,11 +212,13 @@ def held_out_error(folds):
 SMALL = Axes(exponent=(0.0, 1.0, 2.0), n_centers=(5, 15), width=(1.0, 4.0), linear=(False, True))
 
 
-def run_search(axes=SMALL, **options):
+def run_search(axes=SMALL, **other):
     X, y, codes = curves()
+    X = other.get("X", X)
+    y = other.get("y", y)
     fold = assign_folds(codes, 4, random_state=0)
-    found = search_features(X, y, codes, np.arange(6), fold, error=held_out_error, axes=axes, random_state=0, **options)
-    return found, X
+    data = TaskRows(X, y, codes, np.arange(6), fold)
+    return search_features(data, held_out_error, axes=axes, random_state=0), data
 
 
 def test_the_search_ends_where_no_neighbour_is_better():
@@ -218,11 +228,45 @@ def test_the_search_ends_where_no_neighbour_is_better():
 
 
 def test_the_search_returns_features_and_statistics_of_its_best_setting():
-    found, X = run_search()
-    assert held_out_error(found.folds) == pytest.approx(found.errors[found.best], rel=1e-9)
-    assert found.features.transform(X).shape[1] == found.folds.total.n_features
+    found, data = run_search()
+    assert found.features.transform(data.X).shape[1] == found.folds.total.n_features
+    assert found.columns.max() < found.folds.total.n_features
     # Two inputs are noise, so weighing by slopes must beat plain standardising.
     assert found.best.exponent > 0
+
+
+def test_features_of_a_fold_have_not_seen_what_is_held_out():
+    """Other targets and inputs in the held-out rows change neither its weights, nor its centres, nor its statistics."""
+    found, data = run_search(Axes((1.0,), (10,), (2.0,), (True,)))
+    rng = np.random.default_rng(9)
+    out = data.fold == 0
+    X = np.where(out[:, None], rng.normal(size=data.X.shape), data.X)
+    y = np.where(out, 100 * rng.normal(size=len(out)), data.y)
+    other, _ = run_search(Axes((1.0,), (10,), (2.0,), (True,)), X=X, y=y)
+    np.testing.assert_array_equal(other.by_fold[0].scale, found.by_fold[0].scale)
+    np.testing.assert_array_equal(other.by_fold[0].centers_, found.by_fold[0].centers_)
+    np.testing.assert_array_equal(other.folds.training(0).G, found.folds.training(0).G)
+    assert not np.allclose(other.by_fold[1].centers_, found.by_fold[1].centers_)
+
+
+def test_statistics_of_a_fold_are_those_of_its_features():
+    found, data = run_search(Axes((1.0,), (10,), (2.0,), (True,)))
+    out = data.fold == 1
+    Phi = found.by_fold[1].transform(data.X)
+    for rows, gram in ((~out, found.folds.training(1)), (out, found.folds.held_out[1])):
+        direct = GramStats.from_codes(Phi[rows], data.y[rows], data.codes[rows], data.labels)
+        np.testing.assert_allclose(gram.G, direct.G, atol=1e-10)
+        np.testing.assert_allclose(gram.b, direct.b, atol=1e-10)
+
+
+def test_folds_with_fewer_distinct_rows_have_zeros_for_the_bumps_that_they_lack():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 1))
+    data = TaskRows(X, np.sin(X[:, 0]), np.repeat([0, 1], 6), np.arange(2), np.arange(12) % 3)
+    found = search_features(data, held_out_error, axes=Axes((1.0,), (20,), (2.0,), (True,)), random_state=0)
+    assert len(found.features.centers_) == 12 and len(found.by_fold[0].centers_) == 8
+    G = found.folds.training(0).G
+    assert G.shape == (2, 13, 13) and not G[:, 8:12].any() and G[:, 12, 12].all()
 
 
 def test_a_single_setting_is_not_searched():

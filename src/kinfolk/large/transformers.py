@@ -37,7 +37,7 @@ class FeaturePlan:
 
 def plan_features(model: MultiTaskRegressor, columns: tuple[str, ...]) -> FeaturePlan:
     """What to do with the `features` of a model, or an error that says what can be done."""
-    if type(model).fit_rows is not MultiTaskRegressor.fit_rows and model.wants_folds():
+    if model.needs_rows():
         raise ValueError(
             f"{type(model).__name__} goes over its rows many times, so it cannot be fitted out of memory. Place the "
             "basis functions on a sample: GAMTLCV(features=FrozenEstimator(RBFFeatures().fit(sample)))"

@@ -62,10 +62,9 @@ class LinearMap:
     @cached_property
     def to_coef(self) -> Array:
         """Slopes (d, p) from unknowns."""
-        p = self.equations.shape[1]
+        basis = np.eye(self.equations.shape[1]) if self.equations.basis is None else self.equations.basis
         # The last unknown is the intercept, where there is one; slopes are the others.
-        basis = np.eye(p) if self.equations.basis is None else self.equations.basis
-        return basis[: p - self.equations.has_ones] / self.units[:, None]
+        return basis[: len(self.units)] / self.units[:, None]
 
     def unknowns(self) -> Array:
         """All v_t from N, task by task."""

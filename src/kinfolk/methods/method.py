@@ -91,6 +91,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         """Whether this method cross-validates inside fit."""
         return False
 
+    def needs_rows(self) -> bool:
+        """Whether statistics of the features are not enough."""
+        return False
+
     def needs_two_rows(self) -> bool:
         """Whether own intercepts leave nothing of a one-row task."""
         return True

@@ -11,17 +11,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.optimize import nnls
 from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.judge.errors import Errors, Gain
-from kinfolk.judge.trials import Trial, plain_row, try_all
+from kinfolk.judge.trials import Fittable, Trial, plain_row, try_all
 from kinfolk.methods.independent import Independent
 from kinfolk.methods.mean_shrunk import MeanShrunk
-from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Model, Part, Population
 from kinfolk.methods.pooled import Pooled
 from kinfolk.methods.random_slopes import RandomSlopes
@@ -42,6 +41,14 @@ SLOPES = "random slopes, random intercepts"
 SLOPES_OWN = "random slopes, own intercepts"
 
 
+class Learner(Fittable, Protocol):
+    """What a mixture asks of a method."""
+
+    def learn(self, gram: GramStats) -> Model:
+        """The model of tasks that all have rows."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Member:
     """A method in a mixture.
@@ -56,8 +63,8 @@ class Member:
     """
 
     name: str
-    method: MultiTaskRegressor
-    draft: MultiTaskRegressor | None = None
+    method: Learner
+    draft: Learner | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     has_graph: bool = False
 
@@ -179,8 +186,8 @@ class Search:
         """The members without a graph."""
         return [name for name, (member, _) in self.tried.items() if not member.has_graph]
 
-    def finalists(self, count: int) -> list[str]:
-        """The best members with a graph."""
+    def finalists(self, count: int | None) -> list[str]:
+        """The best members with a graph; None for all."""
         graphs = [name for name, (member, _) in self.tried.items() if member.has_graph]
         return sorted(graphs, key=self.error)[:count]
 

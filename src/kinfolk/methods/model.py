@@ -81,7 +81,7 @@ class Part:
     share : in the mixture; 0 for a graph that is shown, but does not predict
     intercept : the treatment of the intercept, see `normal_equations`
     origin : (x0, y0) that an intercept column refers to; None for free intercepts
-    basis : (d, d), if the slopes are basis times unknowns
+    basis : (d, p), if the slopes are basis times unknowns: a learned metric, or a part that uses some features only
     units : (d,) by which the features were divided
     shown : whether its graph is the one that people see
     """
@@ -103,8 +103,8 @@ class Part:
         origin = (equations.x0[0], float(equations.y0[0])) if equations.has_ones else None
         basis = equations.basis
         if basis is not None:
-            d = len(basis) - equations.has_ones
-            basis = basis[:d, :d]
+            d, p = np.subtract(basis.shape, int(equations.has_ones))
+            basis = basis[:d, :p]
         return cls(name, coupling, V, intercept=intercept, origin=origin, basis=basis)
 
     def equations(self, gram: GramStats) -> NormalEquations:
@@ -127,6 +127,18 @@ class Part:
     def in_units(self, scale: Array) -> Part:
         """The same part, if its features were divided by `scale` before."""
         return replace(self, units=scale if self.units is None else scale * self.units)
+
+    def on_columns(self, columns: NDArray[np.intp], d: int) -> Part:
+        """The same part, if its features are `columns` of d."""
+        own = np.eye(len(columns)) if self.basis is None else self.basis
+        units = None if self.units is None else placed_columns(self.units, columns, np.ones(d))
+        origin = None
+        if self.origin is not None:
+            x0, y0 = self.origin
+            origin = placed_columns(x0, columns, np.zeros(d)), y0
+        return replace(
+            self, basis=placed_columns(own.T, columns, np.zeros((own.shape[1], d))).T, units=units, origin=origin
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +226,17 @@ class Model:
         population = Population(self.population.coef / scale, self.population.intercept)
         parts = tuple(part.in_units(scale) for part in self.parts)
         return replace(self, coef=self.coef / scale, population=population, parts=parts)
+
+    def on_columns(self, columns: NDArray[np.intp], d: int) -> Model:
+        """The same model, if its features are `columns` of d: the others have coefficients of 0."""
+        coef = placed_columns(self.coef, columns, np.zeros((len(self.coef), d)))
+        population = placed_columns(self.population.coef, columns, np.zeros(d))
+        return replace(
+            self,
+            coef=coef,
+            population=Population(population, self.population.intercept),
+            parts=tuple(part.on_columns(columns, d) for part in self.parts),
+        )
 
     def for_prediction(self) -> Model:
         """A light copy without statistics, that can travel to workers."""
@@ -319,6 +342,12 @@ class Model:
         for record in (self.columns, self.course, self.held_out):
             found |= {} if record is None else record.attributes()
         return found | {k: v.values if isinstance(v, ByTask) else v for k, v in self.details.items()}
+
+
+def placed_columns(values: Array, columns: NDArray[np.intp], others: Array) -> Array:
+    """Values by feature at `columns`, beside `others`."""
+    others[..., columns] = values
+    return others
 
 
 def as_model(fitted: Any, caller: str = "this") -> Model:

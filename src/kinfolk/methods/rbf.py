@@ -14,6 +14,7 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.batched import mean_diagonal
@@ -181,14 +182,15 @@ def bumps(Z: Array, centers: Array, widths: Array) -> Array:
     return np.exp(phi, out=phi)
 
 
-def slope_scale(gram: GramStats, *, exponent: float = 1.0, penalty: float = 0.1) -> Array:
+def slope_scale(gram: GramStats, *, exponent: float = 1.0, penalty: float = 0.1, least: float = 0.0) -> Array:
     """Factors that weigh every input by how strongly the target follows it within the tasks.
 
     With s_j the standard deviation of input j over all rows, and r_j the root mean square over tasks of the slopes of
     a ridge regression per task in standardised inputs,
 
-        scale_j = (r_j / max r)^exponent / s_j.
+        scale_j = max((r_j / max r)^exponent, least) / s_j,
 
+    rounded to 10 digits: k-means breaks ties by the last digit, and rows in another order must not move its centres.
     Exponent 0 standardises; 1 multiplies inputs by their slopes, so that distances are differences of the target;
     2 and more leave out what hardly matters. Inputs that never vary get 0.
 
@@ -197,6 +199,7 @@ def slope_scale(gram: GramStats, *, exponent: float = 1.0, penalty: float = 0.1)
     gram : statistics of the training rows
     exponent : how much the slopes count, at least 0
     penalty : of the ridge, in multiples of the mean of tr(G_t) / d
+    least : weight of inputs that the target does not follow
 
     Examples
     --------
@@ -207,7 +210,7 @@ def slope_scale(gram: GramStats, *, exponent: float = 1.0, penalty: float = 0.1)
     >>> slope_scale(GramStats.from_rows(X, y, np.repeat(["a", "b"], 4)))
     array([1., 0.])
     """
-    for name, value in (("exponent", exponent), ("penalty", penalty)):
+    for name, value in (("exponent", exponent), ("penalty", penalty), ("least", least)):
         if not np.isfinite(value) or value < 0:
             raise ValueError(f"{name}={value!r} must be at least 0 and finite")
     sd = spread_of_inputs(gram)
@@ -216,7 +219,18 @@ def slope_scale(gram: GramStats, *, exponent: float = 1.0, penalty: float = 0.1)
     largest = slope.max(initial=0.0)
     # A target that follows nothing gives no weights: standardise.
     share = slope / largest if largest > 0 else np.ones_like(slope)
-    return share**exponent * inverse
+    return rounded(np.maximum(share**exponent, least) * inverse)
+
+
+def rounded(values: Array, digits: int = 10) -> Array:
+    """Values with so many significant digits.
+
+    >>> rounded(np.array([0.0, 1 / 3, 200.0 / 3]), 3)
+    array([ 0.   ,  0.333, 66.7  ])
+    """
+    size = np.floor(np.log10(np.abs(values), where=values != 0, out=np.zeros_like(values)))
+    unit = 10.0 ** (size - digits + 1)
+    return np.round(values / unit) * unit
 
 
 def spread_of_inputs(gram: GramStats) -> Array:
@@ -246,10 +260,11 @@ def _root_mean_square_slopes(gram: GramStats, factor: Array, penalty: float) -> 
 
 def _k_means(Z: Array, n_centers: int, weight: Array, random_state: Any) -> Array:
     if len(Z) > MANY_ROWS:
-        method = MiniBatchKMeans(n_centers, batch_size=4096, n_init=3, random_state=random_state)
+        method = MiniBatchKMeans(n_centers, batch_size=4096, n_init=1, random_state=random_state)
     else:
-        method = KMeans(n_centers, n_init=3, random_state=random_state)
-    with warnings.catch_warnings():
+        method = KMeans(n_centers, n_init=1, random_state=random_state)
+    # Its threads spin while they wait for each other: on two cores half of the processor time of small problems.
+    with warnings.catch_warnings(), threadpool_limits(1, user_api="openmp"):
         # Too few distinct rows after rounding inside k-means: the empty clusters are dropped by the caller.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return np.asarray(method.fit(Z, sample_weight=weight).cluster_centers_)

@@ -18,6 +18,8 @@ EXPONENTS = (0.0, 0.5, 1.0, 2.0, 3.0)
 CENTERS = (20, 50, 100)
 WIDTHS = (1.0, 2.0, 4.0, 8.0)
 LINEAR = (False, True)
+SEARCHED = 2  # folds on which settings are compared; the one that is chosen is judged on all
+LEAST = 1e-6  # weight of inputs that the target does not follow: no distance, but a line may still use them
 
 
 class Setting(NamedTuple):
@@ -60,84 +62,129 @@ class Axes:
 
 
 @dataclass(frozen=True, eq=False)
+class TaskRows:
+    """Rows (n, d) with targets, task numbers (`labels[codes]` are the tasks), numbers of folds, and weights or None."""
+
+    X: Array
+    y: Array
+    codes: NDArray[np.intp]
+    labels: NDArray[Any]
+    fold: NDArray[np.intp]
+    weight: Array | None = None
+
+    def gram(self, X: Array, rows: NDArray[Any] | slice) -> GramStats:
+        """Statistics of some rows with the features X (n, p)."""
+        weight = None if self.weight is None else self.weight[rows]
+        return GramStats.from_codes(X[rows], self.y[rows], self.codes[rows], self.labels, weight=weight)
+
+    def folds(self) -> Folds:
+        """Folds of the inputs as they are."""
+        return Folds.of_rows(self.X, self.y, self.codes, self.labels, self.fold, weight=self.weight)
+
+
+@dataclass(frozen=True, eq=False)
 class FeatureSearch:
     """What `search_features` found.
 
     Attributes
     ----------
     best : the setting of least error
-    features : its transformer, fitted on all rows
-    folds : statistics of its features
+    features : its transformer, fitted on all rows, bumps first and then linear terms
+    by_fold : the same, fitted on the training rows of every fold
+    folds : statistics of all these features, every fold with its own
     errors : setting -> cross-validated error, for all that were tried, in their order
     """
 
     best: Setting
     features: RBFFeatures
+    by_fold: tuple[RBFFeatures, ...]
     folds: Folds
     errors: dict[Setting, float]
 
+    @property
+    def columns(self) -> NDArray[np.intp]:
+        """The features that the best setting uses: without linear terms the bumps alone."""
+        return np.arange(self.folds.total.n_features if self.best.linear else len(self.features.centers_))
+
 
 def search_features(
-    X: Array,
-    y: Array,
-    codes: NDArray[np.intp],
-    labels: NDArray[Any],
-    fold: NDArray[np.intp],
-    *,
-    weight: Array | None = None,
+    data: TaskRows,
     error: Callable[[Folds], float],
+    *,
     axes: Axes | None = None,
     start: Setting | None = None,
     random_state: Any = None,
 ) -> FeatureSearch:
     """Walk from setting to best neighbouring setting until none is better.
 
-    Features of all rows are computed once per setting and become the statistics of folds; `error(folds)` is then the
-    cross-validated error of a head, least over its own penalties. Neither centres nor input weights are refitted
-    without the held-out rows: d weights and unsupervised centres overfit little. A head that shrinks tasks to their
-    mean should penalise that mean too (1e-4 times the mean of tr(G_t) / d will do): wide bumps are nearly collinear,
-    and a free mean has errors of many times the range of y where rows differ from those of the folds.
+    Input weights and centres are fitted to the training rows of every fold, so that errors are those of features that
+    have not seen the held-out rows. A head that shrinks tasks to their mean should penalise that mean too (1e-4 times
+    the mean of tr(G_t) / d will do): wide bumps are nearly collinear, and a free mean has errors of many times the
+    range of y where rows differ from those of the folds.
 
     Parameters
     ----------
-    X, y, codes : training rows (n, d), targets and task numbers; `labels[codes]` are the tasks
-    fold : number of the fold of every row
-    weight : of every row, greater than 0
-    error : head, as a function of the statistics of folds
+    data : training rows with their folds
+    error : cross-validated error of a head, least over its own penalties, as a function of the statistics of folds
     axes, start : the values to combine, and where to begin
     random_state : starts k-means
     """
     axes = axes or Axes()
     seed = int(generator(random_state).integers(2**31 - 1))
-    make = _Maker(X, weight, GramStats.from_codes(X, y, codes, labels, weight=weight), seed)
-
-    def folds_at(setting: Setting) -> Folds:
-        return Folds.of_rows(make(setting).transform(X), y, codes, labels, fold, weight=weight)
-
+    makers = [_Maker(data, rows, seed) for rows in (slice(None), *(data.fold != f for f in np.unique(data.fold)))]
+    searched = makers[1 : 1 + SEARCHED]
     errors: dict[Setting, float] = {}
     best = axes.nearest(start or Setting())
-    errors[best] = error(folds_at(best))
+    errors[best] = error(_folds(data, best, searched))
     while True:
         for setting in axes.neighbours(best):
             if setting not in errors:
-                errors[setting] = error(folds_at(setting))
+                errors[setting] = error(_folds(data, setting, searched))
         winner = min(errors, key=errors.__getitem__)
         if winner == best:
-            return FeatureSearch(best, make(best), folds_at(best), errors)
+            break
         best = winner
+    whole = best._replace(linear=True)  # linear terms are there in any case, for methods that use nothing else
+    total, *by_fold = [make(whole) for make in makers]
+    return FeatureSearch(best, total, tuple(by_fold), _folds(data, whole, makers[1:], makers[0]), errors)
 
 
 class _Maker:
-    """Fitted transformers by setting; k-means runs once per exponent and number of centres."""
+    """Transformers that were fitted to some rows, by setting; k-means runs once per exponent and number of centres."""
 
-    def __init__(self, X: Array, weight: Array | None, gram: GramStats, seed: int) -> None:
-        self.X, self.weight, self.gram, self.seed = X, weight, gram, seed
+    def __init__(self, data: TaskRows, rows: NDArray[np.bool_] | slice, seed: int) -> None:
+        self.data = data
+        self.rows = rows
+        self.seed = seed
+        self.gram = data.gram(data.X, rows).with_rows()
         self.placed: dict[tuple[float, int], RBFFeatures] = {}
 
     def __call__(self, setting: Setting) -> RBFFeatures:
         key = setting.exponent, setting.n_centers
         if key not in self.placed:
-            scale = slope_scale(self.gram, exponent=setting.exponent)
+            scale = slope_scale(self.gram, exponent=setting.exponent, least=LEAST)
             features = RBFFeatures(setting.n_centers, scale=scale, random_state=self.seed)
-            self.placed[key] = features.fit(self.X, sample_weight=self.weight)
+            weight = None if self.data.weight is None else self.data.weight[self.rows]
+            self.placed[key] = features.fit(self.data.X[self.rows], sample_weight=weight)
         return self.placed[key].with_width(setting.width, linear=setting.linear)
+
+
+def _folds(data: TaskRows, setting: Setting, makers: list[_Maker], total: _Maker | None = None) -> Folds:
+    """Folds whose features were fitted to their training rows; without a `total` that of what is held out."""
+    trained = []
+    held_out = []
+    first = (total or makers[0])(setting).transform(data.X)
+    judged = slice(None) if total else np.any([~np.asarray(make.rows) for make in makers], axis=0)
+    for make in makers:
+        X = _with_width(make(setting).transform(data.X), setting, data.X.shape[1], first.shape[1])
+        trained.append(data.gram(X, make.rows))
+        held_out.append(data.gram(X, ~np.asarray(make.rows)))
+    return Folds(data.gram(first, judged), tuple(held_out), tuple(trained))
+
+
+def _with_width(X: Array, setting: Setting, d: int, width: int) -> Array:
+    """Features with so many columns: a fold with fewer distinct rows has fewer bumps, and zeros in their place."""
+    P = X.shape[1] - d * setting.linear
+    wanted = width - d * setting.linear
+    bumps = X[:, : min(P, wanted)]
+    return np.hstack([bumps, np.zeros((len(X), wanted - bumps.shape[1])), X[:, P:]])

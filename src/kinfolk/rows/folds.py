@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +21,9 @@ SCORINGS = ("pooled", "tasks", "normalised")
 class Folds:
     """Statistics of k disjoint parts of the rows of all tasks.
 
+    `own` is for features that are fitted, so that every fold has features of its own: the statistics of its training
+    rows, which are then not the total minus what is held out.
+
     Examples
     --------
     >>> X, y = np.arange(6.0)[:, None], np.arange(6.0)
@@ -30,6 +34,7 @@ class Folds:
 
     total: GramStats
     held_out: tuple[GramStats, ...]
+    own: tuple[GramStats, ...] | None = None
     _memory: dict[int, dict[Any, Any]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -91,7 +96,8 @@ class Folds:
 
     def training(self, f: int) -> GramStats:
         """Statistics of all rows but those of fold f; they are subtracted anew, but remember what was made of them."""
-        return (self.total - self.held_out[f]).remembering(self._memory.setdefault(f, {}))
+        left = self.total - self.held_out[f] if self.own is None else self.own[f]
+        return left.remembering(self._memory.setdefault(f, {}))
 
     def without(self, f: int) -> Folds:
         """The other folds, as folds of their own: what a method that cross-validates may see of the training rows."""
@@ -100,7 +106,7 @@ class Folds:
 
     def rescaled(self, scale: Array) -> Folds:
         """Folds of the features divided by `scale` (d,)."""
-        return Folds(self.total.rescaled(scale), tuple(part.rescaled(scale) for part in self.held_out))
+        return self._each(lambda part: part.rescaled(scale))
 
     def with_rows(self) -> Folds:
         """The folds of the tasks that have rows."""
@@ -109,7 +115,15 @@ class Folds:
 
     def select(self, tasks: NDArray[Any]) -> Folds:
         """The folds of some tasks, by position or mask."""
-        return Folds(self.total.select(tasks), tuple(part.select(tasks) for part in self.held_out))
+        return self._each(lambda part: part.select(tasks))
+
+    def on_columns(self, columns: NDArray[np.intp]) -> Folds:
+        """The folds of some features, by position."""
+        return self._each(lambda part: part.on_columns(columns))
+
+    def _each(self, change: Callable[[GramStats], GramStats]) -> Folds:
+        own = None if self.own is None else tuple(map(change, self.own))
+        return Folds(change(self.total), tuple(map(change, self.held_out)), own)
 
 
 def cv_error(errors: Array, total: GramStats, scoring: str) -> Array:

@@ -216,6 +216,13 @@ class GramStats:
         fields = {f: getattr(self, f)[tasks] for f in ("labels", "n", "x_mean", "y_mean", "G", "b", "yy")}
         return replace(self, **fields)
 
+    def on_columns(self, columns: NDArray[np.intp]) -> GramStats:
+        """The statistics of some features, by position."""
+        G = self.G[:1] if self.G.strides[0] == 0 else self.G  # one matrix for all tasks stays one
+        G = np.broadcast_to(G[:, columns[:, None], columns], (self.n_tasks, len(columns), len(columns)))
+        names = None if self.feature_names is None else tuple(self.feature_names[j] for j in columns)
+        return replace(self, x_mean=self.x_mean[:, columns], G=G, b=self.b[:, columns], feature_names=names)
+
     def scaled(self, factor: ArrayLike) -> GramStats:
         """Statistics with the weight of every task multiplied by `factor` (scalar or one per task).
 

@@ -55,11 +55,13 @@ class NormalEquations:
         return is_shared(self.G)
 
     def in_basis(self, slopes: Array) -> NormalEquations:
-        """The same problem in the unknowns v with w = slopes v; an intercept stays as it is."""
-        d = self.b.shape[1]
-        B = np.eye(d)
-        B[: d - self.has_ones, : d - self.has_ones] = slopes
-        G = np.broadcast_to(B.T @ self.G[0] @ B, self.G.shape) if self.is_shared() else B.T @ self.G @ B
+        """The same problem in the unknowns v with w = slopes v, perhaps fewer; an intercept stays as it is."""
+        d, p = slopes.shape
+        B = np.zeros((d + self.has_ones, p + self.has_ones))
+        B[:d, :p] = slopes
+        B[d:, p:] = 1.0
+        G = B.T @ (self.G[0] if self.is_shared() else self.G) @ B
+        G = np.broadcast_to(G, (len(self.b), *G.shape[-2:]))
         return replace(self, G=G, b=self.b @ B, basis=B)
 
     def coefficients(self, V: Array) -> tuple[Array, Array]:

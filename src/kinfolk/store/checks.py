@@ -171,11 +171,13 @@ def _check_part(part: Any, S: int, d: int) -> None:
     """A linear map of S tasks with d features: sizes that agree, and a coupling that is one."""
     require(isinstance(part, Part) and type(part.coupling) in COUPLINGS, "a part of the model")
     require(isinstance(part.share, float) and type(part.shown) is bool and part.intercept in INTERCEPTS, "a part")
-    p = d + (part.intercept in ("coupled", "shrunk"))
+    ones = part.intercept in ("coupled", "shrunk")
+    require(getattr(part.V, "ndim", 0) == 2, f"a part of {S} tasks")
+    p = part.V.shape[1]
     require(has_shape(part.V, S, p), f"a part of {S} tasks")
     require(part.units is None or has_shape(part.units, d), "the units of a part")
-    require(part.basis is None or has_shape(part.basis, d, d), "the basis of a part")
-    require((part.origin is None) == (p == d) and (part.origin is None or has_shape(part.origin[0], d)), "an origin")
+    require(p == d + ones if part.basis is None else has_shape(part.basis, d, p - ones), "the basis of a part")
+    require((part.origin is None) != ones and (part.origin is None or has_shape(part.origin[0], d)), "an origin")
     coupling = part.coupling
     if isinstance(coupling, GraphCoupling):
         penalty = coupling.penalty
