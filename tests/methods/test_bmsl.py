@@ -13,7 +13,7 @@ from kinfolk.rows.gram import GramStats
 from kinfolk.solvers.gibbs import sweep as _gibbs
 from kinfolk.solvers.gibbs.chains import effective_size, split_rhat
 from kinfolk.solvers.gibbs.draws import draw_normal, wishart
-from kinfolk.solvers.gibbs.sweep import Moments, Prior, draw_prior
+from kinfolk.solvers.gibbs.sweep import ChainData, Prior, draw_prior
 
 QUICK = {"n_samples": 100, "n_burn": 50, "random_state": 0}
 
@@ -76,7 +76,7 @@ def drift(step, chains=4000, rounds=5):
         noise = centred(rng.normal(size=(chains, T, n)))
         y = np.einsum("tnd,ctd->ctn", X, state.B) + noise / np.sqrt(state.tau)[..., None]
         b, yy = np.einsum("tnd,ctn->ctd", X, y), np.sum(y * y, axis=-1)
-        step(state, Moments(X.transpose(0, 2, 1) @ X, b, yy, np.full(T, n - 1.0)), prior, rng)
+        step(state, ChainData(X.transpose(0, 2, 1) @ X, b, yy, np.full(T, n - 1.0)), prior, rng)
     after = summaries(state)
     error = np.sqrt(after.var(axis=1) / chains + before.var(axis=1) / (4 * chains))
     return (after.mean(axis=1) - before.mean(axis=1)) / error
@@ -96,7 +96,7 @@ def test_the_kept_log_determinant_is_that_of_the_precision(name):
     rng = np.random.default_rng(0)
     prior = Prior(3.0, 2.0, 8.0, 1.5, 2.0, 1.5)
     state = draw_prior(prior, 50, 2, 3, rng)
-    data = Moments(np.tile(np.eye(3), (2, 1, 1)), np.ones((2, 3)), np.full(2, 9.0), np.full(2, 4.0))
+    data = ChainData(np.tile(np.eye(3), (2, 1, 1)), np.ones((2, 3)), np.full(2, 9.0), np.full(2, 4.0))
     STEPS[name](state, data, prior, rng)
     np.testing.assert_allclose(state.logdet, np.linalg.slogdet(state.Phi)[1], rtol=1e-9, atol=1e-9)
 

@@ -17,7 +17,7 @@ from kinfolk.methods.structures import TaskCovariance
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.gibbs.posterior import diagnose, sample
-from kinfolk.solvers.gibbs.sweep import Moments, Prior
+from kinfolk.solvers.gibbs.sweep import ChainData, Prior
 
 RHAT = 1.05  # chains that differ by more have not forgotten their starts
 OWN_SCALE_ROWS = 3.0  # rows of the average task mixed into the variance of each task's target
@@ -156,7 +156,7 @@ def scaled_moments(gram: GramStats) -> tuple[Moments, Array, Array]:
     x = unit_x[varies]
     G = gram.G[:, varies][:, :, varies] / np.outer(x, x)
     b = gram.b[:, varies] / x / unit_y[:, None]
-    return Moments(G, b, gram.yy / unit_y**2, freedom), unit_x, unit_y
+    return ChainData(G, b, gram.yy / unit_y**2, freedom), unit_x, unit_y
 
 
 def _placed(values: Array, varies: NDArray[np.bool_]) -> Array:

@@ -62,7 +62,7 @@ class Compressed:
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class Likelihood:
     """The model at one factor L of the relative covariance P = L L'."""
 
     factor: Array
@@ -116,7 +116,7 @@ def compress(equations: NormalEquations, units: Array, rows: Array) -> Compresse
     return Compressed(R, z, max(total - float((z**2).sum()), 0.0), N, spare, least, basis)
 
 
-def evaluate(data: Compressed, factor: Array) -> State:
+def evaluate(data: Compressed, factor: Array) -> Likelihood:
     """The deviance with mu and sigma2 at their best for P, and its gradient K in P."""
     S, z, A, squares, logdet = _whitened(data, factor)
     Sz = transposed_times(S, z).sum(axis=0)
@@ -128,7 +128,7 @@ def evaluate(data: Compressed, factor: Array) -> State:
     deviance = logdet + data.N * np.log(2 * np.pi * sigma2) + error / sigma2
     g = transposed_times(S, e)
     M = squares - np.outer(np.diagonal(A), np.diagonal(A)) / data.N
-    return State(factor, mean, sigma2, deviance, A - g.T @ g / sigma2, M, g)
+    return Likelihood(factor, mean, sigma2, deviance, A - g.T @ g / sigma2, M, g)
 
 
 def _whitened(data: Compressed, factor: Array) -> tuple[Array, Array, Array, Array, float]:
@@ -183,7 +183,7 @@ def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int) -> 
     return Solution(state, len(history) - 1, rest, rest <= tol, history=log_likelihood)
 
 
-def em_factor(state: State, T: int, diagonal: bool) -> Array:
+def em_factor(state: Likelihood, T: int, diagonal: bool) -> Array:
     """A factor of P - P K P / T."""
     P = state.P
     if diagonal:
@@ -193,7 +193,7 @@ def em_factor(state: State, T: int, diagonal: bool) -> Array:
     return (vector * np.sqrt(np.maximum(value, 0.0))) @ vector.T
 
 
-def residual(state: State, T: int, diagonal: bool) -> float:
+def residual(state: Likelihood, T: int, diagonal: bool) -> float:
     """How far the conditions of a maximum are from holding, per task: K L = 0, and K >= 0 (no variance wants to grow).
 
     For one task P = 0 is the answer, not a search.
@@ -206,7 +206,7 @@ def residual(state: State, T: int, diagonal: bool) -> float:
     return float(max(np.abs(slope).max(), -np.linalg.eigvalsh(state.K)[0], 0.0)) / T
 
 
-def _scoring_step(data: Compressed, state: State, history: list[float]) -> State:
+def _scoring_step(data: Compressed, state: Likelihood, history: list[float]) -> Likelihood:
     """The variances at the minimum of the quadratic model, or as far towards it as the deviance falls; else EM's."""
     p = np.diagonal(state.P)
     towards = _best_variances(state)
@@ -220,7 +220,7 @@ def _scoring_step(data: Compressed, state: State, history: list[float]) -> State
     return state
 
 
-def _best_variances(state: State) -> Array:
+def _best_variances(state: Likelihood) -> Array:
     """argmin of k'(x - p) + (x - p)'M(x - p) / 2 over x >= 0, with k the diagonal of K and p that of P."""
     p = np.diagonal(state.P)
     k = np.diagonal(state.K)
@@ -233,8 +233,8 @@ def _best_variances(state: State) -> Array:
 
 
 def _quasi_newton(
-    data: Compressed, start: State, diagonal: bool, tol: float, history: list[float], max_iter: int
-) -> State:
+    data: Compressed, start: Likelihood, diagonal: bool, tol: float, history: list[float], max_iter: int
+) -> Likelihood:
     """L-BFGS on the deviance per task over Y (or its diagonal), where L = F Y with F = (I + P)^(1/2) at the start.
 
     dD/dL = 2 K L; its curvature is like T / (1 + P), which F evens out: random intercepts often vary a hundred times
@@ -244,7 +244,7 @@ def _quasi_newton(
     value, vector = np.linalg.eigh(start.P)
     F = (vector * np.sqrt(1 + np.maximum(value, 0.0))) @ vector.T
 
-    def state_at(x: Array) -> State:
+    def state_at(x: Array) -> Likelihood:
         return evaluate(data, F @ (np.diag(x) if diagonal else x.reshape(p, p)))
 
     def function(x: Array) -> tuple[float, Array]:
@@ -264,7 +264,7 @@ def _quasi_newton(
     return state_at(minimize(function, x, jac=True, method="L-BFGS-B", callback=keep, options=options).x)
 
 
-def _without_negligible(data: Compressed, state: State) -> State:
+def _without_negligible(data: Compressed, state: Likelihood) -> Likelihood:
     """The variances that the likelihood drives to zero, at zero."""
     sd = np.abs(np.diagonal(state.factor))
     tiny = (sd**2 < NEGLIGIBLE) & (np.diagonal(state.K) > 0)

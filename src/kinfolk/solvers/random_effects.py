@@ -13,7 +13,7 @@ import numpy as np
 
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.equations import NormalEquations, normal_equations
-from kinfolk.solvers.mixed_model import State, compress, maximise, scale_free_units
+from kinfolk.solvers.mixed_model import Likelihood, compress, maximise, scale_free_units
 from kinfolk.solvers.solution import Solution
 
 SATURATED_NOISE = 0.01  # least sigma2 over the variance within tasks, where rows do not tell the noise
@@ -133,7 +133,7 @@ def _in_units(
     *,
     bounded: bool,
 ) -> RandomEffects:
-    state: State = found.value
+    state: Likelihood = found.value
     d = gram.n_features
     W, c = equations.coefficients((state.mean + state.g @ state.P) @ units.T)
     mean = units @ state.mean

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kinfolk.progress import Callback, report
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.gibbs.chains import effective_size, split_rhat
-from kinfolk.solvers.gibbs.sweep import Moments, Prior, draw_prior, scatter, sweep
+from kinfolk.solvers.gibbs.sweep import ChainData, Prior, draw_prior, scatter, sweep
 
 KEPT_NUMBERS = 25_000_000  # coefficients of kept draws in memory; beyond it the chains are thinned
 FAINTEST = 0.01  # share of the data at the very beginning
@@ -40,7 +40,7 @@ class Draws:
 
 
 def sample(
-    data: Moments,
+    data: ChainData,
     prior: Prior,
     rng: np.random.Generator,
     n_chains: int,
@@ -78,7 +78,7 @@ def sample(
     return draws
 
 
-def diagnose(draws: Draws, data: Moments) -> dict[str, Any]:
+def diagnose(draws: Draws, data: ChainData) -> dict[str, Any]:
     """Split R-hat and effective sample sizes of the coefficients and of what summarises them.
 
     `fitted` is y_t'X_t B_t, a prediction that statistics alone can tell.

@@ -53,7 +53,7 @@ class Prior:
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class ChainData:
     """G (T, d, d), b (T, d), yy (T,), and n - 1 (T,); b and yy may have a leading axis, one data set per chain."""
 
     G: Array
@@ -61,9 +61,9 @@ class Moments:
     yy: Array
     freedom: Array
 
-    def tempered(self, share: float) -> Moments:
+    def tempered(self, share: float) -> ChainData:
         """As if every row counted for `share` of a row."""
-        return Moments(share * self.G, share * self.b, share * self.yy, share * self.freedom)
+        return ChainData(share * self.G, share * self.b, share * self.yy, share * self.freedom)
 
     def correlations(self, B: Array) -> Array:
         """R = b - G B: what the residuals still have in common with the features."""
@@ -75,7 +75,7 @@ class Moments:
 
 
 @dataclass(eq=False)
-class State:
+class ChainState:
     """C chains: B (C, T, d), active (C, d), tau (C, T), Phi (C, T, T), its log determinant and pi (C,)."""
 
     B: Array
@@ -86,7 +86,7 @@ class State:
     pi: Array
 
 
-def draw_prior(prior: Prior, chains: int, T: int, d: int, rng: np.random.Generator) -> State:
+def draw_prior(prior: Prior, chains: int, T: int, d: int, rng: np.random.Generator) -> ChainState:
     """Independent draws of all unknowns from the prior."""
     pi = rng.beta(prior.pi_a, prior.pi_b, size=chains)
     active = rng.random((chains, d)) < pi[:, None]
@@ -95,10 +95,10 @@ def draw_prior(prior: Prior, chains: int, T: int, d: int, rng: np.random.Generat
     Phi, logdet = wishart(P, np.full(chains, prior.df), rng)
     factor = np.linalg.cholesky(Phi)
     W = np.linalg.solve(np.swapaxes(factor, 1, 2), rng.normal(size=(chains, T, d)))
-    return State(W * active[:, None, :], active, tau, Phi, logdet, pi)
+    return ChainState(W * active[:, None, :], active, tau, Phi, logdet, pi)
 
 
-def sweep(state: State, data: Moments, prior: Prior, rng: np.random.Generator) -> None:
+def sweep(state: ChainState, data: ChainData, prior: Prior, rng: np.random.Generator) -> None:
     """Draw every unknown once, given the others, in place."""
     draw_features(state, data, rng)
     draw_tasks(state, data, rng)
@@ -109,7 +109,7 @@ def sweep(state: State, data: Moments, prior: Prior, rng: np.random.Generator) -
     draw_rate(state, prior, rng)
 
 
-def draw_features(state: State, data: Moments, rng: np.random.Generator) -> None:
+def draw_features(state: ChainState, data: ChainData, rng: np.random.Generator) -> None:
     """Step 1, feature after feature."""
     B = state.B
     tau = state.tau
@@ -133,7 +133,7 @@ def draw_features(state: State, data: Moments, rng: np.random.Generator) -> None
         state.active[:, j] = on
 
 
-def draw_tasks(state: State, data: Moments, rng: np.random.Generator) -> None:
+def draw_tasks(state: ChainState, data: ChainData, rng: np.random.Generator) -> None:
     """Step 2, task after task; switched-off features are given a unit block of their own and stay 0."""
     B = state.B
     chains, T, d = B.shape
@@ -150,7 +150,7 @@ def draw_tasks(state: State, data: Moments, rng: np.random.Generator) -> None:
         B[:, t] = on * draw_normal(Q, on * (linear[:, t] - pull), noise[t])[0]
 
 
-def relocate(state: State, data: Moments, rng: np.random.Generator) -> None:
+def relocate(state: ChainState, data: ChainData, rng: np.random.Generator) -> None:
     """Step 3, once per chain; a chain without switched-on features keeps still."""
     chains, T, d = state.B.shape
     c = np.arange(chains)
@@ -181,7 +181,7 @@ def relocate(state: State, data: Moments, rng: np.random.Generator) -> None:
     state.active[some] = active[some]
 
 
-def rescale(state: State, data: Moments, prior: Prior, rng: np.random.Generator) -> None:
+def rescale(state: ChainState, data: ChainData, prior: Prior, rng: np.random.Generator) -> None:
     """Step 4; must be followed by step 5, which draws the tau that it leaves out."""
     fit = np.sum(state.B * data.b, axis=-1)
     size = np.sum(state.B * (data.b - data.correlations(state.B)), axis=-1)
@@ -207,14 +207,14 @@ def rescale(state: State, data: Moments, prior: Prior, rng: np.random.Generator)
     state.logdet -= 2 * log_g.sum(axis=1)
 
 
-def draw_noise(state: State, data: Moments, prior: Prior, rng: np.random.Generator) -> None:
+def draw_noise(state: ChainState, data: ChainData, prior: Prior, rng: np.random.Generator) -> None:
     """Step 5."""
     shape = prior.noise_shape + 0.5 * data.freedom
     rate = prior.noise_rate + 0.5 * data.squared_errors(state.B)
     state.tau = rng.gamma(np.broadcast_to(shape, rate.shape)) / rate
 
 
-def draw_precision(state: State, prior: Prior, rng: np.random.Generator) -> None:
+def draw_precision(state: ChainState, prior: Prior, rng: np.random.Generator) -> None:
     """Step 6."""
     state.Phi, state.logdet = wishart(scatter(state.B, prior), prior.df + state.active.sum(axis=1), rng)
 
@@ -224,7 +224,7 @@ def scatter(B: Array, prior: Prior) -> Array:
     return np.matmul(B, np.swapaxes(B, 1, 2)) + prior.psi * np.eye(B.shape[1])
 
 
-def draw_rate(state: State, prior: Prior, rng: np.random.Generator) -> None:
+def draw_rate(state: ChainState, prior: Prior, rng: np.random.Generator) -> None:
     """Step 7."""
     on = state.active.sum(axis=1)
     state.pi = rng.beta(prior.pi_a + on, prior.pi_b + state.active.shape[1] - on)
