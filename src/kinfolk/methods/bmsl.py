@@ -142,7 +142,7 @@ class BMSL(MultiTaskRegressor):
             raise ValueError(f"interval={self.interval} must be between 0 and 1")
 
 
-def scaled_moments(gram: GramStats) -> tuple[Moments, Array, Array]:
+def scaled_moments(gram: GramStats) -> tuple[ChainData, Array, Array]:
     """Statistics in units of 1, without features that never vary; the units of x (d,) and of y (T,)."""
     freedom = np.maximum(gram.n - 1, 0.0)
     rows = max(freedom.sum(), np.finfo(float).tiny)
