@@ -335,6 +335,19 @@ def test_fits_of_features_of_very_different_size_are_finite():
     assert np.isfinite(independent(equations, np.full((2, 2), 1e40))).all()
 
 
+@pytest.mark.filterwarnings("ignore:the alternation has not converged in 1 rounds")
+@pytest.mark.parametrize("rounds", [1, None])
+def test_certificates_of_many_tasks_are_those_over_all_pairs(rounds, monkeypatch):
+    X, y = frame(T=30, n=(6, 12), seed=4)
+    one = GAMTL(task="who", neighbors=3, max_iter=rounds or 200).fit(X, y)
+    for module in ("kinfolk.methods.gamtl.problem", "kinfolk.solvers.graph.candidates"):
+        monkeypatch.setattr(f"{module}.DENSE_TASKS", 10)
+    two = GAMTL(task="who", neighbors=3, max_iter=rounds or 200).fit(X, y)
+    assert "candidates" in two.solvers_["graph"] and two.optimality_["certified"] == 1.0
+    for name in ("graph_residual", "duality_gap"):
+        assert two.optimality_[name] == pytest.approx(one.optimality_[name], rel=0.2, abs=1e-5)
+
+
 def test_the_gap_is_proven_by_the_multipliers_of_the_best_graph_where_degrees_prove_nothing():
     W = np.array([[0.0], [0.1], [0.3], [1e6]])
     equations = normal_equations(gram(6, T=4, d=1), "free")

@@ -274,6 +274,15 @@ def test_small_problems_work(T, d, n):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_without_a_feature_that_varies_there_are_levels_alone(capfd):
+    task = np.repeat([0, 1, 2], 5)
+    y = np.random.default_rng(0).normal(size=15)
+    model = BMSL(task=0, **QUICK).fit(np.column_stack([task, np.full((15, 2), 3.0)]), y)
+    assert not model.coef_.any() and not model.coef_interval_.any()
+    np.testing.assert_allclose(model.intercept_, y.reshape(3, 5).mean(axis=1))
+    assert capfd.readouterr() == ("", "")
+
+
 def test_constant_targets_and_features_have_no_slope():
     rng = np.random.default_rng(0)
     table = np.column_stack([np.repeat([0, 1], 20), np.repeat([30.0, 40.0], 20), rng.normal(size=40)])

@@ -105,7 +105,7 @@ class BMSL(MultiTaskRegressor):
 
         unit = np.divide(unit_y[:, None], unit_x, out=np.zeros((T, len(unit_x))), where=varies)
         tails = [(1 - self.interval) / 2, (1 + self.interval) / 2]
-        bounds = np.quantile(draws.B, tails, axis=(0, 1))
+        bounds = np.quantile(np.concatenate(draws.B), tails, axis=0)
         covariance = draws.covariance * np.outer(unit_y, unit_y)
         included = np.zeros(len(varies))
         included[varies] = draws.inclusion

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from kinfolk.rows.gram import TINY, Array, task_loss
@@ -30,6 +30,14 @@ class Terms(NamedTuple):
     def total(self) -> float:
         """F."""
         return sum(self)
+
+
+class Pairs(NamedTuple):
+    """Pairs of tasks i < j with their squared distances z; all of them where a matrix Z stands instead."""
+
+    i: NDArray[np.intp]
+    j: NDArray[np.intp]
+    z: Array
 
 
 def objective_terms(
@@ -90,23 +98,30 @@ def weights_residual(
     return weight_system(gram.G, gram.b, sparse.csr_array(A), gamma, ridge=ridge, anchor=anchor).residual(W)
 
 
-def graph_residual(A: sparse.csr_array, Z: Array, *, alpha: float, beta: float, gamma: float = 1.0) -> float:
+def _weights_of_pairs(A: sparse.csr_array, Z: Array | Pairs) -> tuple[Pairs, Array]:
+    """The pairs that a certificate looks at, and their edge weights."""
+    if isinstance(Z, Pairs):
+        return Z, np.asarray(A[Z.i, Z.j]).ravel()
+    i, j = np.triu_indices(A.shape[0], k=1)
+    return Pairs(i, j, Z[i, j]), A.toarray()[i, j]
+
+
+def graph_residual(A: sparse.csr_array, Z: Array | Pairs, *, alpha: float, beta: float, gamma: float = 1.0) -> float:
     """Largest violation of the graph step's optimality conditions, relative to the heaviest edge.
 
     At the optimum A_ij = [lam_i + lam_j - 2 gamma Z_ij]_+ / (4 beta) with lam = alpha / degree.
     """
     if A.shape[0] < 2:
         return 0.0
-    dense = A.toarray()
-    lam = alpha / dense.sum(axis=1)
-    fixed_point = np.maximum(lam[:, None] + lam[None, :] - 2 * gamma * Z, 0.0) / (4 * beta)
-    np.fill_diagonal(fixed_point, 0.0)
-    return float(np.abs(dense - fixed_point).max() / max(dense.max(), TINY))
+    (i, j, z), a = _weights_of_pairs(A, Z)
+    lam = alpha / np.asarray(A.sum(axis=1)).ravel()
+    fixed_point = np.maximum(lam[i] + lam[j] - 2 * gamma * z, 0.0) / (4 * beta)
+    return float(np.abs(a - fixed_point).max() / max(a.max(), TINY))
 
 
 def duality_gap(
     A: sparse.csr_array,
-    Z: Array,
+    Z: Array | Pairs,
     *,
     alpha: float,
     beta: float,
@@ -120,13 +135,13 @@ def duality_gap(
     T = A.shape[0]
     if T < 2:
         return 0.0
-    upper = np.triu_indices(T, k=1)
+    (i, j, z), a = _weights_of_pairs(A, Z)
     unit = np.sqrt(2 * alpha) * np.sqrt(beta)
-    a = A.toarray()[upper] * np.sqrt(2 * beta / alpha)
+    a = a * np.sqrt(2 * beta / alpha)
     degree = np.asarray(A.sum(axis=1)).ravel() * np.sqrt(2 * beta / alpha)
     lam = 1 / degree if dual is None else dual / unit
-    c = (2 * gamma / unit) * Z[upper]
+    c = (2 * gamma / unit) * z
     primal = c @ a + a @ a - np.log(degree).sum()
-    excess = np.maximum(lam[upper[0]] + lam[upper[1]] - c, 0.0)
+    excess = np.maximum(lam[i] + lam[j] - c, 0.0)
     dual_value = np.log(lam).sum() + T - (excess @ excess) / 4
     return float((primal - dual_value) / (T + abs(primal)))

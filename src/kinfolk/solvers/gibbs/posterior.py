@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,7 +95,7 @@ def diagnose(draws: Draws, data: ChainData) -> dict[str, Any]:
     rhat = {}
     ess = {}
     for name, values in quantities.items():
-        flat = values.reshape(*values.shape[:2], -1)
+        flat = values.reshape(*values.shape[:2], math.prod(values.shape[2:]))
         rhat[name] = split_rhat(flat).reshape(values.shape[2:])
         ess[name] = effective_size(flat).reshape(values.shape[2:])
     summaries = [name for name in quantities if name != "coef"]

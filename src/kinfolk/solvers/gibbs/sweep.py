@@ -100,10 +100,11 @@ def draw_prior(prior: Prior, chains: int, T: int, d: int, rng: np.random.Generat
 
 def sweep(state: ChainState, data: ChainData, prior: Prior, rng: np.random.Generator) -> None:
     """Draw every unknown once, given the others, in place."""
-    draw_features(state, data, rng)
-    draw_tasks(state, data, rng)
-    relocate(state, data, rng)
-    rescale(state, data, prior, rng)
+    if data.b.shape[1]:  # where no feature varies, noise and covariance are all there is to draw
+        draw_features(state, data, rng)
+        draw_tasks(state, data, rng)
+        relocate(state, data, rng)
+        rescale(state, data, prior, rng)
     draw_noise(state, data, prior, rng)
     draw_precision(state, prior, rng)
     draw_rate(state, prior, rng)
