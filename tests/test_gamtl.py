@@ -344,8 +344,9 @@ def test_certificates_of_many_tasks_are_those_over_all_pairs(rounds, monkeypatch
         monkeypatch.setattr(f"{module}.DENSE_TASKS", 10)
     two = GAMTL(task="who", neighbors=3, max_iter=rounds or 200).fit(X, y)
     assert "candidates" in two.solvers_["graph"] and two.optimality_["certified"] == 1.0
-    for name in ("graph_residual", "duality_gap"):
-        assert two.optimality_[name] == pytest.approx(one.optimality_[name], rel=0.2, abs=1e-5)
+    assert two.optimality_["graph_residual"] == pytest.approx(one.optimality_["graph_residual"], rel=0.2, abs=1e-5)
+    # The multipliers of the degrees prove a gap too, a wider one than those of the best graph.
+    assert one.optimality_["duality_gap"] - 1e-9 <= two.optimality_["duality_gap"] <= {1: 1.0, None: 1e-3}[rounds]
 
 
 def test_the_gap_is_proven_by_the_multipliers_of_the_best_graph_where_degrees_prove_nothing():
