@@ -27,7 +27,7 @@ from sklearn.utils import estimator_html_repr
 from kinfolk.methods.model import Model, as_model
 from kinfolk.methods.parameters import check_parameters, choice, parameters
 from kinfolk.progress import Bar
-from kinfolk.rows.columns import Columns, as_features, names_out
+from kinfolk.rows.columns import Columns, as_features, names_out, ruled
 from kinfolk.rows.folds import Folds, folds_of_rows
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.sources.frames import is_lazy, predict_frame
@@ -136,6 +136,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
         """Fit to rows that have been read and checked."""
         columns, features, names = self.fit_columns(rows)
+        for note in columns.transformer.notes() if self.features is None and columns.transformer is not None else ():
+            warnings.warn(note, UserWarning, stacklevel=3)
         gram = rows.gram(features, names)
         if self.needs_two_rows():
             check_rows_per_task(gram)
@@ -182,7 +184,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         """The rules from tables to features, and features and names of the training rows."""
         columns = Columns(rows.schema, single=rows.y.ndim == 1 and self.task is None)
         if self.features is None:
-            return columns, rows.table.features(), rows.table.names
+            columns = ruled(columns, rows.table)
+            if columns.transformer is None:
+                return columns, rows.table.features(), rows.table.names
+            return columns, columns.features(rows.table), names_out(columns.transformer, rows.table)
         transformer = clone(self.features)
         target = rows.y if rows.y.ndim == 1 else np.nan_to_num(rows.y)
         X = as_features(transformer.fit_transform(rows.table.native, target))
@@ -204,7 +209,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R squared over all rows; for wide targets the mean over tasks, each over its observed rows."""
         y = np.asarray(y, dtype=np.float64)
-        prediction = self.predict(X)
+        # Folds that leave out a whole task are scored, by the population, and not lost.
+        prediction = as_model(self).predict_table(X, unseen="mean")
         if y.ndim == 1 or prediction.ndim == 1:
             return float(r2_score(y.ravel(), prediction.ravel(), sample_weight=sample_weight))
         weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)

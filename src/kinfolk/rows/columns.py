@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.rows.gram import Array
+from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tables import Table, read_table
-from kinfolk.rows.tasks import Rows, Schema, read_for_predict, read_rows
+from kinfolk.rows.tasks import Rows, Schema, held_against, read_for_predict, read_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +58,8 @@ class Columns:
 
     def read_with_targets(self, X: Any, y: Any, name: str, sample_weight: Any = None) -> tuple[Rows, Array]:
         """Checked rows of a table like that of fit, with targets, and their features."""
-        read_table(X).check_against(self.schema.names, self.schema.width, name)
-        rows = read_rows(X, y, task=self.task, sample_weight=sample_weight)
+        table = held_against(read_table(X), self.schema, name)
+        rows = read_rows(table.native, y, task=self.task, sample_weight=sample_weight)
         return rows, self.features(rows.table)
 
     def with_labels(self, labels: NDArray[Any]) -> Columns:
@@ -71,6 +72,18 @@ class Columns:
         if self.schema.names is not None:
             found["feature_names_in_"] = np.asarray(self.schema.names, dtype=object)
         return found
+
+
+def ruled(columns: Columns, table: Table) -> Columns:
+    """The columns with the rules of the package for whatever of a named table is no plain number."""
+    schema = columns.schema
+    if table.names is None or schema.names is None or table.is_plain():
+        return columns
+    rules = TableRules().fit(table.native)
+    if not rules.rules_:
+        raise ValueError("no column is left to predict from: " + "; ".join(rules.notes()))
+    used = tuple(name for name in schema.names if name == schema.task or name in rules.rules_)
+    return replace(columns, schema=replace(schema, names=used, width=len(used)), transformer=rules)
 
 
 def as_features(X: Any) -> Array:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import narwhals as nw
 
 TRUTH = {"true": 1.0, "false": 0.0}
 DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})([ T].*)?|\d{1,2}:\d{2}(:\d{2}.*)?")
-DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y")
-HOURS = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", "T%H:%M", " %H:%M:%S.%f", "T%H:%M:%S.%f", "T%H:%M:%SZ")
-FORMATS = (*(day + hour for hour in HOURS for day in DAYS), "%H:%M", "%H:%M:%S")
+DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "")
+HOURS = ("", "%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%H:%M:%SZ", "%H:%M:%S%z")
 DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+")
+FIRST = 1000  # texts that are looked at before all are
 MICROSECONDS = 86_400_000_000  # of a day
 CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}  # days
 
@@ -29,10 +29,13 @@ def kind_of_texts(texts: list[str]) -> str:
     """
     if not texts:
         return "empty"
-    if {text.lower() for text in texts} <= set(TRUTH):
+    if len(texts) <= 6 and {text.lower() for text in texts} <= set(TRUTH):
         return "truth"
-    if all(DATE.fullmatch(text) and parsed(text) is not None for text in texts):
+    if day_format(texts) is not None:
         return "date"
+    # Of many different texts the first tell whether these are numbers at all.
+    if not any(number_in(text) is not None for text in texts[:FIRST]):
+        return "category"
     numeric = sum(number_in(text) is not None for text in texts)
     if numeric == len(texts):
         return "number"
@@ -41,14 +44,27 @@ def kind_of_texts(texts: list[str]) -> str:
     return "mixed" if 2 * numeric >= len(texts) else "category"
 
 
-def parsed(text: str) -> int | None:
-    """A date or time as microseconds since 1970; None if it is neither."""
-    for form in FORMATS:
+def day_format(texts: list[str]) -> str | None:
+    """How all of these texts write their days, the day before the month where both can be; None if they are no dates.
+
+    >>> day_format(["1/2/2024", "1/13/2024 10:30"]), day_format(["1/2/2024"]), day_format(["Monday"])
+    ('%m/%d/%Y', '%d/%m/%Y', None)
+    """
+    if not all(map(DATE.fullmatch, texts)):
+        return None
+    return next((day for day in DAYS if all(parsed(text, day) is not None for text in texts)), None)
+
+
+def parsed(text: str, day: str) -> int | None:
+    """A date or time, whose day is written like this, as microseconds since 1970; None if it is neither."""
+    mark = "T" if "T" in text else " "
+    for hour in HOURS:
         try:
-            time = datetime.strptime(text, form)
+            time = datetime.strptime(text, f"{day}{mark if day and hour else ''}{hour}")
         except ValueError:
             continue
-        return int((time - datetime(1970, 1, 1)).total_seconds() * 1e6)
+        zone = time.utcoffset() or timedelta()
+        return round((time.replace(tzinfo=None) - zone - datetime(1970, 1, 1)) / timedelta(microseconds=1))
     return None
 
 
@@ -66,12 +82,14 @@ def is_text(kind: Any) -> bool:
 
 def text_counts(frame: Any, name: str) -> TextCounts:
     """How often each text of a column occurs; of lazy frames the engine counts."""
+    kept = is_text(frame.collect_schema()[name])  # numbers that are taken for categories came as floats
     text = frame.select(nw.col(name).cast(nw.String))
     counted = here(text.group_by(name, drop_null_keys=False).agg(nw.len().alias("_rows")))
     texts = dict(zip(counted[name].to_list(), counted["_rows"].to_list(), strict=True))
-    gone = [text for text in texts if text is None or text != text]
-    missing = sum(texts.pop(text) for text in gone)
-    return TextCounts({plain_number(text): count for text, count in texts.items()}, missing)
+    missing = sum(texts.pop(text) for text in (None, "nan") if text in texts and (text is None or not kept))
+    if not kept:
+        texts = {plain_number(text): count for text, count in texts.items()}
+    return TextCounts(texts, missing)
 
 
 def plain_number(text: str) -> str:

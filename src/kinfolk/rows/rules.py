@@ -16,6 +16,7 @@ from kinfolk.rows.kinds import (
     DECIMAL_COMMA,
     MICROSECONDS,
     TextCounts,
+    day_format,
     is_text,
     kind_of_texts,
     number_in,
@@ -24,11 +25,11 @@ from kinfolk.rows.kinds import (
     summaries,
     text_counts,
 )
+from kinfolk.rows.tables import COUNTED
 
 Array = NDArray[Any]
 Rule = dict[str, Any]  # what is done with a column, in numbers and texts, so that it can be stored
 ID = re.compile(r"(?i)(.*[_ .-])?(id|ids|uuid|guid|index|rownames|row|rownumber|row_number|key|unnamed: 0)|[a-z]+I[dD]")
-COUNTED = 20  # rows from which on a column that counts them is seen as one
 REASONS = {
     "constant": "left out, since the same in all rows: {}",
     "empty": "left out, since empty: {}",
@@ -214,8 +215,9 @@ class TableRules(TransformerMixin, BaseEstimator):
         if not texts:
             return {"kind": "category", "levels": [], "others": False, "gaps": True}
         if kind == "date":
-            times = [time for text in texts if (time := parsed(text)) is not None]
-            return {"kind": "date", **_date_rule(min(times), max(times), _cycles(times)), "gaps": gaps}
+            day = day_format(list(texts))
+            times = [time for text in texts if (time := parsed(text, day or "")) is not None]
+            return {"kind": "date", "day": day, **_date_rule(min(times), max(times), _cycles(times)), "gaps": gaps}
         if kind in ("truth", "number"):
             values = np.array([number_in(text) for text in texts], dtype=float)
             rows = np.array(list(texts.values()))
@@ -292,8 +294,11 @@ def _floats(series: Any, rule: Rule) -> Array:
     """A column of numbers, truth values or dates as floats, NaN where nothing stands; dates as days since the first."""
     if rule["kind"] != "date":
         return _from_texts(series, number_in, "a number") if is_text(series.dtype) else _as_floats(series)
-    as_text = is_text(series.dtype)
-    times = _from_texts(series, parsed, "a date") if as_text else _as_floats(series.dt.timestamp("us"))
+    if is_text(series.dtype):
+        day = rule.get("day") or day_format([text for text in set(_texts(series)) if text is not None]) or ""
+        times = _from_texts(series, lambda text: parsed(text, day), "a date")
+    else:
+        times = _as_floats(series.dt.timestamp("us"))
     return (times - rule["origin"]) / MICROSECONDS
 
 
@@ -313,8 +318,11 @@ def _from_texts(series: Any, read: Any, what: str) -> Array:
 
 def _texts(series: Any) -> list[str | None]:
     """Values as text, None where nothing stands."""
+    if is_text(series.dtype):
+        return [None if value is None or value != value else str(value) for value in series.to_list()]
+    missing = _missing(series)
     values = series.cast(nw.String).to_list()
-    return [None if value is None or value != value else plain_number(value) for value in values]
+    return [None if gone else plain_number(value) for value, gone in zip(values, missing, strict=True)]
 
 
 def _missing(series: Any) -> NDArray[np.bool_]:

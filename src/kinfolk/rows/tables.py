@@ -11,6 +11,8 @@ from sklearn.utils import _safe_indexing, check_array
 
 from kinfolk.rows.gram import Array
 
+COUNTED = 20  # rows from which on a column that counts them is seen as one
+
 
 class Table:
     """A table of columns, with or without names; `native` is what the user passed."""
@@ -54,6 +56,27 @@ class Table:
             return rest, self.column(position)
         names = self.names[:position] + self.names[position + 1 :]
         return Table(_select(self.native, names), names, self.height, self.width - 1, self.name), self.column(position)
+
+    def is_plain(self) -> bool:
+        """Whether all columns are numbers that can be taken as they are: none missing, none that counts the rows."""
+        for k in range(self.width):
+            values = self.column(k)
+            if values.dtype.kind not in "iufb" or (values.dtype.kind == "f" and np.isnan(values).any()):
+                return False
+            if values.dtype.kind in "iu" and counts_rows(values):
+                return False
+        return True
+
+    def matched(self, names: tuple[str, ...]) -> Table:
+        """The columns of these names, in this order; others are left aside."""
+        missing = [name for name in names if name not in (self.names or ())]
+        if missing:
+            there = f"{self.name} has the columns {', '.join(map(repr, (self.names or ())[:8]))}."
+            raise ValueError(
+                "The feature names should match those that were passed during fit.\n"
+                f"Feature names seen at fit time, yet now missing:\n{_bullets(missing)}{there}"
+            )
+        return Table(_select(self.native, names), names, self.height, len(names), self.name)
 
     def to_array(self) -> Array:
         """All columns as finite-or-NaN floats, or an error that names the column that is not numeric."""
@@ -152,6 +175,16 @@ def _read_frame(X: Any, columns: list[Any], name: str) -> Table:
         values = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
         return Table(values, None, height, width, name)
     return Table(X, tuple(columns), height, width, name)
+
+
+def counts_rows(values: NDArray[Any]) -> bool:
+    """Whether whole numbers are a count of the rows, in any order: they know nothing about the next row.
+
+    >>> counts_rows(np.arange(30)[::-1]), counts_rows(np.arange(30) // 2), counts_rows(np.arange(5))
+    (True, False, False)
+    """
+    n = len(values)
+    return n >= COUNTED and int(values.max()) - int(values.min()) < 1.5 * n and len(np.unique(values)) == n
 
 
 def _select(native: Any, names: tuple[str, ...]) -> Any:

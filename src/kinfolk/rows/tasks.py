@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -92,6 +93,8 @@ class Targets(NamedTuple):
 def read_rows(X: Any, y: Any, *, task: str | int | None, sample_weight: Any = None) -> Rows:
     """Check a training table and its targets once, and code the tasks."""
     table = read_table(X)
+    if isinstance(y, str):
+        table, y = table.split(y)
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None: pass one target per row")
     y, y_names = _read_target(y)
@@ -123,8 +126,7 @@ def read_rows(X: Any, y: Any, *, task: str | int | None, sample_weight: Any = No
 
 def read_for_predict(X: Any, schema: Schema, estimator: str) -> tuple[Table, NDArray[Any] | None]:
     """A new table held against the one of fit: its features, and its task labels if it has a task column."""
-    table = read_table(X)
-    table.check_against(schema.names, schema.width, estimator)
+    table = held_against(read_table(X), schema, estimator)
     if schema.task is None:
         return table, None
     features, column = table.split(schema.task)
@@ -138,6 +140,14 @@ def read_for_predict(X: Any, schema: Schema, estimator: str) -> tuple[Table, NDA
             "convert one of them to the type of the other"
         )
     return features, labels
+
+
+def held_against(table: Table, schema: Schema, estimator: str) -> Table:
+    """A table with the columns of fit. Where the task column has a name all columns are found by theirs."""
+    if isinstance(schema.task, str) and schema.names is not None and table.names is not None:
+        return table.matched(schema.names)
+    table.check_against(schema.names, schema.width, estimator)
+    return table
 
 
 def task_codes(labels: NDArray[Any], known: NDArray[Any], unseen: str) -> NDArray[np.intp]:
@@ -219,7 +229,7 @@ def _check_lengths(table: Table, y: Array) -> None:
 
 
 def _check_targets(y: Array, codes: NDArray[np.intp] | None, labels: NDArray[Any], *, named: bool) -> None:
-    """No infinite target anywhere; NaN in a long table only if a task has no target at all."""
+    """No infinite target anywhere; NaN is a target that was not observed."""
 
     def where(row: int, column: int) -> str:
         if codes is None:
@@ -233,17 +243,15 @@ def _check_targets(y: Array, codes: NDArray[np.intp] | None, labels: NDArray[Any
     missing = np.isnan(y)
     if not missing.any():
         return
+    if missing.all():
+        raise ValueError("Input y contains NaN only: there is no observed target.")
     if codes is None:
-        if missing.all():
-            raise ValueError("Input y contains NaN only: there is no observed target.")
         return
     count, gaps = np.bincount(codes, minlength=len(labels)), np.bincount(codes, missing, len(labels))
-    if missing.all() or ((gaps > 0) & (gaps < count)).any():
-        row = int(np.argmax(missing & (gaps[codes] < count[codes]))) if not missing.all() else 0
-        raise ValueError(
-            f"Input y contains NaN{where(row, 0)}. Drop the rows without a target; only a task without any target "
-            "may have NaN, and is then predicted by the population model."
-        )
+    # A task without any target is asked for on purpose: it is predicted by the population model.
+    left_out = int(gaps[gaps < count].sum())
+    if left_out:
+        warnings.warn(f"left out {left_out:,} of {len(y):,} rows without a target", UserWarning, stacklevel=4)
 
 
 def _read_weight(sample_weight: Any, n: int) -> Array | None:

@@ -30,7 +30,7 @@ KINDS = {
 UNPACKED = {"gz": None, "zst": None, "bz2": bz2.open, "xz": lzma.open}  # None: polars does it on the way
 REFUSED = ("zip", "tar", "kin", "json", "html", "pdf")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-SAMPLE = 10_000  # rows that decide on the types of a CSV, as long as the others agree
+SAMPLE = 2_000  # rows that decide on the types of a CSV, as long as the others agree
 MOST_COLUMNS = 20_000
 
 
@@ -91,12 +91,23 @@ class Source:
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         return Path(folder)
 
+    @cached_property
+    def _known(self) -> dict[Any, Any]:
+        """Headers and types that have been looked up."""
+        return {}
+
     def head(self, file: Path | None = None) -> Head:
         """Names and separator of a text file."""
-        return read_head(self._plain(file or self.files[0]), self.reading)
+        file = file or self.files[0]
+        if file not in self._known:
+            self._known[file] = read_head(self._plain(file), self.reading)
+        found: Head = self._known[file]
+        return found
 
     def names(self) -> list[str]:
         """Columns of the first file."""
+        if self.text:
+            return [*filter(None, self.head().names), *self._folder_columns(self.files[0])]
         return list(self.schema(self.files[0]))
 
     def schema(self, file: Path) -> dict[str, Any]:
@@ -144,16 +155,17 @@ class Source:
             "separator": head.separator,
             "null_values": list(MISSING),
             "decimal_comma": self.reading.decimal == ",",
-            "new_columns": head.names,
-            "infer_schema_length": None if full else SAMPLE,
             "glob": False,
         }
         plain = self._plain(file)
-        inferred = pl.scan_csv(plain, **options).collect_schema()
-        # Whole numbers may be followed by others, and text by text.
-        found = {name: pl.Float64 for name, kind in inferred.items() if kind.is_integer()}
-        known = {name: kind for name, kind in types.items() if name in head.names}
-        frame = pl.scan_csv(plain, schema_overrides=found | known, **options)
+        if (file, full) not in self._known:
+            rows = None if full else SAMPLE
+            inferred = pl.scan_csv(plain, try_parse_dates=True, infer_schema_length=rows, **options).collect_schema()
+            # Whole numbers may be followed by others.
+            kinds = [pl.Float64 if kind.is_integer() else kind for kind in inferred.values()]
+            self._known[file, full] = dict(zip(head.names, kinds, strict=True))
+        schema = {name: types.get(name, kind) for name, kind in self._known[file, full].items()}
+        frame = pl.scan_csv(plain, schema=schema, **options)
         if head.names[0] == "":
             frame = frame.drop("")
         # Spaces around words are no part of them, and a line without any value is no row.

@@ -29,10 +29,9 @@ SOURCE = "the table"
 def is_lazy(frame: Any) -> bool:
     """Whether a table is a lazy or remote frame, whose rows stay where they are."""
     try:
-        native = nw.from_native(frame, pass_through=True)
-    except ValueError:  # a table in memory with two columns of one name, which its reader tells better
+        return isinstance(nw.from_native(frame, pass_through=True), nw.LazyFrame)
+    except (nw.exceptions.NarwhalsError, ValueError):  # two columns of one name: told by who reads the table
         return False
-    return isinstance(native, nw.LazyFrame)
 
 
 def gram_of_frame(
