@@ -72,9 +72,10 @@ def test_tasks_with_the_same_inputs_need_groups(tmp_path):
     np.testing.assert_array_equal(folds.held_out[0].x_mean[0], folds.held_out[0].x_mean[1])
 
 
-def test_too_few_groups_are_an_error(rows):
-    with pytest.raises(ValueError, match="cv=60 folds need at least 60 groups, but column 'day' has 50"):
-        folds_of(rows[1], drop=(), groups="day", cv=60)
+def test_fewer_groups_than_folds_lower_the_folds(rows):
+    with pytest.warns(UserWarning, match="column 'day' has 50 groups: 50 folds in place of cv=60"):
+        folds = folds_of(rows[1], drop=(), groups="day", cv=60)
+    assert len(folds) == 50
 
 
 @pytest.mark.parametrize("cv", [1, 2.5, [([0], [1])], True])

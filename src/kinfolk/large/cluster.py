@@ -14,9 +14,9 @@ from kinfolk.large.predictions import model_columns
 from kinfolk.large.transformers import plan_features
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import as_model
-from kinfolk.rows.folds import Folds, generator
+from kinfolk.rows.folds import Folds, folds_for_groups, generator
 from kinfolk.rows.gram import GramStats
-from kinfolk.rows.sources.dealing import check_folds, check_groups, folds_of_parts, spread
+from kinfolk.rows.sources.dealing import check_folds, folds_of_parts, spread
 from kinfolk.rows.sources.files import check_column
 from kinfolk.rows.sources.roles import Roles, choose_roles
 from kinfolk.rows.sources.stream import Transform
@@ -158,7 +158,7 @@ def partition_deals(ddf: Any, roles: Roles, cv: Any, random_state: Any) -> list[
         functions = [partial(partition_labels, column=roles.groups)] * ddf.npartitions
         labels = _reduced(ddf[[roles.groups]], functions, merged_labels)
         labels = np.empty(0) if labels is None else labels
-        check_groups(len(labels), k, roles.groups)
+        k = folds_for_groups(len(labels), k, f"column {roles.groups!r}")
         groups = labels, rng.permutation(len(labels)) % k
     return [Deal(k, seed, int(turn), groups) for turn in rng.permutation(ddf.npartitions)]
 

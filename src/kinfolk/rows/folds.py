@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -280,8 +281,7 @@ def assign_folds(
     if groups is not None:
         group = by_appearance(np.unique(groups, return_inverse=True)[1].reshape(-1))
         count = int(group.max(initial=-1)) + 1
-        if count < k:
-            raise ValueError(f"cv={k} folds need at least {k} groups, but groups has {count}: lower cv")
+        k = folds_for_groups(count, int(k), "groups")
         return _spread(np.zeros(count, np.intp), k, rng)[group]
     return _spread(by_appearance(codes), k, rng)
 
@@ -300,6 +300,15 @@ def by_appearance(codes: NDArray[np.intp]) -> NDArray[np.intp]:
     rank = np.empty_like(first)
     rank[np.argsort(first, kind="stable")] = np.arange(len(first))
     return rank[codes]
+
+
+def folds_for_groups(count: int, k: int, name: str) -> int:
+    """How many folds there are of so many groups: k, or with a warning one per group if there are fewer."""
+    if count < 2:
+        raise ValueError(f"cross-validation keeps groups together, but {name} has {count}: it needs at least 2")
+    if count < k:
+        warnings.warn(f"{name} has {count} groups: {count} folds in place of cv={k}", UserWarning, stacklevel=3)
+    return min(count, k)
 
 
 def _spread(codes: NDArray[np.intp], k: int | np.integer[Any], rng: np.random.Generator) -> NDArray[np.intp]:

@@ -67,18 +67,12 @@ def check_folds(cv: Any) -> int:
     return int(cv)
 
 
-def check_groups(count: int, k: int, column: str | None) -> None:
-    """Every fold needs a group."""
-    if count < k:
-        raise ValueError(f"cv={k} folds need at least {k} groups, but column {column!r} has {count}: lower cv")
-
-
 def folds_of_parts(parts: list[GramStats], *, groups: str | None) -> Folds:
     """Folds from the statistics of each.
 
     Tasks that share their inputs need folds in common (see `folds.fold_of_rows`), which a pass cannot find by itself.
     """
-    folds = Folds.of_parts(parts)
+    folds = Folds.of_parts([part for part in parts if part.n.any()])
     total = folds.total
     if groups is None and total.n_tasks > 1 and np.ptp(total.n) == 0 and total.G.any() and total.is_shared():
         raise ValueError(

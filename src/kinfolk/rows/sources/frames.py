@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import combinations_with_replacement
+from math import gcd
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.rows.folds import Folds, generator
+from kinfolk.rows.folds import Folds, folds_for_groups, generator
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.moments import Array, Moments
-from kinfolk.rows.sources.dealing import check_folds, check_groups, folds_of_parts
+from kinfolk.rows.sources.dealing import check_folds, folds_of_parts
 from kinfolk.rows.sources.roles import Roles, choose_roles
 from kinfolk.rows.tasks import _labels as task_labels
 
@@ -148,10 +149,12 @@ def _with_fold(rows: Any, p: int, k: int, random_state: Any, *, grouped: str | N
         noise = (mixed.sin() * 43_758.5453).abs()
         fold = ((noise - noise.floor()) * k).floor().clip(0, k - 1).cast(nw.Int64)
         return rows.with_columns(fold.alias("_fold"))
-    factor, shift = (int(number) for number in rng.integers(1, PRIME // 2, size=2))
     groups = rows.select("_group").unique().with_row_index("_place", order_by="_group")
-    check_groups(int(groups.select(nw.len()).collect().item()), k, grouped)
-    place = (nw.col("_place").cast(nw.Int64) * factor + shift) % PRIME % k
+    count = int(groups.select(nw.len()).collect().item())
+    k = folds_for_groups(count, k, f"column {grouped!r}")
+    # Multiples of a number without a common divisor go through all places in a mixed order.
+    factor = next(int(f) for f in rng.integers(1, PRIME, size=1000) if gcd(int(f), count) == 1)
+    place = (nw.col("_place").cast(nw.Int64) * factor + int(rng.integers(count))) % count % k
     return rows.join(groups.with_columns(place.alias("_fold")), on="_group", how="left")
 
 

@@ -12,9 +12,10 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from kinfolk.progress import Callback, report
+from kinfolk.rows.folds import folds_for_groups
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.moments import BLOCK_BYTES, Moments
-from kinfolk.rows.sources.dealing import Dealer, check_groups
+from kinfolk.rows.sources.dealing import Dealer
 from kinfolk.rows.sources.files import Source, polars
 from kinfolk.rows.sources.roles import Roles
 from kinfolk.rows.tasks import _labels as task_labels
@@ -65,7 +66,7 @@ def sum_source(
     if moments is None:
         raise ValueError("the table has no rows")
     if groups is not None:
-        check_groups(len(groups.known), k, groups.column)
+        folds_for_groups(len(groups.known), k, f"column {groups.column!r}")
     labels, numbers = tasks.sorted()
     names = roles.features if transform is None else names
     return [GramStats(labels, *moments.statistics(numbers * k + f), names) for f in range(k)]
