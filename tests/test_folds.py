@@ -175,6 +175,8 @@ def test_errors_name_the_value_and_what_is_allowed():
         rows_and_folds(X, y, task, cv=2 * list(KFold(5).split(X))[:1])
     with pytest.raises(ValueError, match=r"groups has shape \(3,\), expected \(115,\): one label per row"):
         rows_and_folds(X, y, task, groups=[1, 2, 3])
+    with pytest.warns(UserWarning, match=r"there are 3 rows: 3 folds in place of cv=5"):
+        assert sorted(assign_folds(np.array([0, 1, 1]), 5)) == [0, 1, 2]
     with pytest.warns(UserWarning, match=r"groups has 2 groups: 2 folds in place of cv=5"):
         rows_and_folds(X, y, task, groups=np.arange(115) % 2)
     with pytest.raises(ValueError, match=r"scoring='best': choose one of 'pooled', 'tasks', 'normalised'"):

@@ -76,7 +76,7 @@ def test_tasks_come_and_go_beside_a_task_without_targets(method):
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_a_mistyped_choice_is_refused_by_every_method(name):
     table, y = frame(0)
-    with pytest.raises(ValueError, match='unseen=\'eror\': choose "error" or "mean"'):
+    with pytest.raises(ValueError, match='unseen=\'eror\': choose "warn", "mean" or "error"'):
         METHODS[name](task="who", unseen="eror").fit(table, y)
 
 

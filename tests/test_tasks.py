@@ -3,6 +3,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 from kinfolk import GAMTL
 from problems import frame, rows
@@ -91,7 +92,6 @@ BAD_TABLES = {
     "fractions for labels": (broken(who=np.arange(len(Y)) / 2), "holds fractions like 0.5: is it a feature"),
     "two columns of one name": (TABLE.rename(columns={"x0": "x1"}), "two columns named 'x1'"),
     "mixed column names": (TABLE.rename(columns={"x0": 0}), "string names"),
-    "one-row task": (broken(who=TABLE.who.where(TABLE.index != 0, "lonely")), "task 'lonely' has 1 row, but a free"),
 }
 
 
@@ -139,7 +139,7 @@ BAD_PREDICTIONS = {
 def test_predict_holds_the_table_against_that_of_fit(name):
     table, message = BAD_PREDICTIONS[name]
     with pytest.raises(ValueError, match=f"(?s){message}"):
-        fitted().predict(table)
+        fitted(unseen="error").predict(table)
 
 
 def test_columns_are_found_by_their_names_and_others_are_ignored():
@@ -225,12 +225,30 @@ def test_a_column_that_counts_the_rows_is_left_out_and_told():
     assert "number" not in model.feature_names_in_
 
 
-def test_a_task_left_out_of_a_fold_is_scored_by_the_population():
-    from sklearn.model_selection import KFold, cross_val_score
-
+@pytest.mark.parametrize("scoring", [None, "neg_root_mean_squared_error"])
+def test_a_task_left_out_of_a_fold_is_scored_by_the_population(scoring):
     by_task = TABLE.sort_values("who", kind="stable")
-    scores = cross_val_score(GAMTL(task="who"), by_task, Y[by_task.index], cv=KFold(4))
+    y = Y[by_task.index]
+    with pytest.warns(UserWarning, match="not seen in fit .* is predicted by the population"):
+        scores = cross_val_score(GAMTL(task="who"), by_task, y, cv=KFold(4), scoring=scoring)
     assert np.isfinite(scores).all()
+    with pytest.warns(UserWarning, match="not seen in fit"):
+        search = GridSearchCV(GAMTL(task="who"), {"strength": [0.01, 1.0]}, cv=4, scoring=scoring).fit(by_task, y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_a_task_of_one_row_takes_part_later():
+    lonely = TABLE.who.where(TABLE.index != 0, "lonely")
+    model = fitted(TABLE.assign(who=lonely))
+    assert model.tasks_[0] == "lonely"
+    np.testing.assert_allclose(model.coef_[0], model.population_coef_)
+    np.testing.assert_allclose(model.predict(TABLE.assign(who=lonely))[0], Y[0])
+    assert model.graph_.degree[0] == 0
+    assert np.isfinite(model.predict(TABLE.assign(who=lonely), return_std=True)[1]).all()
+    adopted = fitted(TABLE[1:], Y[1:]).adopt(TABLE[:1].assign(who="lonely"), Y[:1])
+    np.testing.assert_allclose(adopted.coef_, model.coef_)
+    model.partial_fit(TABLE[1:8].assign(who="lonely"), Y[1:8])
+    assert model.graph_.degree[0] > 0
 
 
 def test_unseen_tasks_may_get_the_mean_of_all_tasks_predictions():

@@ -213,12 +213,14 @@ class TestPredict:
             "known ones\n"
         )
 
-    def test_unseen_tasks_are_an_error_or_get_the_mean(self, model, capsys):
+    def test_unseen_tasks_get_the_mean_with_a_note_or_are_an_error(self, model, capsys):
         write(model / "new.csv", [["shop", "region", "open", "size"], ["099", "north", "true", 0.5]])
-        code, _, err = run(capsys, "predict", "model.kin", "new.csv")
+        code, noted, err = run(capsys, "predict", "model.kin", "new.csv")
+        assert code == 0 and "note: task '099', not seen in fit (6 tasks: '001', ...), is predicted by the pop" in err
+        code, _, err = run(capsys, "predict", "model.kin", "new.csv", "--unseen", "error")
         assert code == 1 and "new.csv, line 2: task 099 not seen in fit (6 tasks: 001, ...)" in err
-        code, out, _ = run(capsys, "predict", "model.kin", "new.csv", "--unseen", "mean")
-        assert code == 0 and 1 < float(read(out)[0]["prediction"]) < 11
+        code, out, err = run(capsys, "predict", "model.kin", "new.csv", "--unseen", "mean")
+        assert code == 0 and out == noted and not err and 1 < float(read(out)[0]["prediction"]) < 11
 
     @pytest.mark.parametrize(
         ("row", "error"),

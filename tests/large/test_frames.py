@@ -120,7 +120,7 @@ def test_unseen_tasks_are_predicted_by_the_population_or_not_at_all():
     frame = far().drop(columns="day")
     new = ENGINES["duckdb"](frame.head(2).assign(shop="new"))
     model = Independent(task="shop", penalty=1.0).fit(ENGINES["duckdb"](frame), "sales")
-    assert collected(model.predict(new))["prediction"].isna().all()
+    assert collected(model.set_params(unseen="error").predict(new))["prediction"].isna().all()
     model.set_params(unseen="mean")
     expected = model.predict(frame.head(2).assign(shop="new")[X])
     np.testing.assert_allclose(collected(model.predict(new))["prediction"], expected, rtol=1e-9)

@@ -118,10 +118,13 @@ def test_what_needs_rows_is_refused_before_reading(rows, model, text):
         fit_file(model, rows[1], target="sales")
 
 
-def test_a_task_with_one_row_is_named(tmp_path):
-    pd.concat([sales(n=50, tasks=2), sales(n=1, label=lambda s: "alone")]).to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(ValueError, match="task 'alone' has 1 row"):
-        fit_file(GAMTL(task="shop"), tmp_path / "rows.parquet", target="sales")
+def test_a_task_with_one_row_gets_the_slopes_of_the_others(tmp_path):
+    table = pd.concat([sales(n=50, tasks=2), sales(n=1, label=lambda s: "alone")])
+    table.to_parquet(tmp_path / "rows.parquet")
+    model = fit_file(GAMTL(task="shop"), tmp_path / "rows.parquet", target="sales")
+    assert model.tasks_[0] == "alone"
+    np.testing.assert_allclose(model.coef_[0], model.population_coef_)
+    np.testing.assert_allclose(model.predict(table.tail(1)), table["sales"].tail(1))
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))

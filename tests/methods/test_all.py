@@ -63,11 +63,32 @@ def test_statistics_of_row_blocks_give_the_model_of_the_table(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_unseen_tasks_are_an_error_or_get_the_population_model(name):
+def test_unseen_tasks_get_the_population_model_with_a_warning_or_are_an_error(name):
     stranger = np.column_stack([np.full(15, 7), X])
-    with pytest.raises(ValueError, match="predict got task 7, not seen in fit"):
-        fitted(name).predict(stranger)
-    assert np.isfinite(fitted(name, unseen="mean").predict(stranger)).all()
+    model = fitted(name)
+    with pytest.warns(UserWarning, match=r"task 7, not seen in fit \(4 tasks: 0, ...\), is predicted by the pop"):
+        prediction = model.predict(stranger)
+    np.testing.assert_allclose(prediction, X @ model.population_coef_ + model.population_intercept_)
+    np.testing.assert_array_equal(model.set_params(unseen="mean").predict(stranger), prediction)
+    with pytest.raises(ValueError, match='predict got task 7, not seen in fit .*unseen="mean"'):
+        model.set_params(unseen="error").predict(stranger)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_tasks_with_one_row_or_without_targets_are_fitted_by_what_the_others_know(name):
+    few = np.column_stack([[4, 5, 5], X[:3]])
+    table, y = np.vstack([LONG, few]), np.concatenate([Y, [X[0] @ [0.8, 1.4, 1.1], np.nan, np.nan]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = METHODS[name](task=0, **QUICK.get(name, {})).fit(table, y)
+    usual = fitted(name)
+    np.testing.assert_allclose(model.coef_[:4], usual.coef_, atol=2e-2)
+    np.testing.assert_allclose(model.coef_[5], model.population_coef_)
+    assert np.isfinite(model.predict(table)).all()
+    assert list(model.tasks_) == [0, 1, 2, 3, 4, 5]
+    slopes = np.linalg.norm(model.coef_[4] - model.population_coef_)
+    # What one row says about slopes is nothing where intercepts are own, and little where they are shared.
+    assert slopes <= 0.5 * np.linalg.norm(usual.coef_[[0, 2]] - usual.population_coef_)
 
 
 @pytest.mark.parametrize("name", METHODS)

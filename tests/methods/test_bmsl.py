@@ -310,7 +310,7 @@ def test_texts_of_errors(parameters, text):
 
 
 def test_unseen_task_is_named(own_model):
-    with pytest.raises(ValueError, match="predict got task 99, not seen in fit"):
+    with pytest.warns(UserWarning, match="task 99, not seen in fit"):
         own_model[0].predict(np.full((1, 7), 99.0))
 
 

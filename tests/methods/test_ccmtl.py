@@ -231,7 +231,7 @@ def test_texts_of_errors(parameters, text):
 def test_unseen_task_is_named():
     X, y = draw()
     with pytest.raises(ValueError, match="predict got task 99, not seen in fit"):
-        CCMTL(task=0).fit(X, y).predict(np.full((1, 5), 99.0))
+        CCMTL(task=0, unseen="error").fit(X, y).predict(np.full((1, 5), 99.0))
 
 
 def test_scikit_learn_checks():

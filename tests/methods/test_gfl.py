@@ -252,7 +252,7 @@ def test_a_target_without_values_is_predicted_by_the_population_and_has_no_edges
 
 def test_unseen_tasks_are_refused_by_name():
     table, y = frame()
-    model = GFL(task="who", graph=signed(6)).fit(table, y)
+    model = GFL(task="who", graph=signed(6), unseen="error").fit(table, y)
     with pytest.raises(ValueError, match="predict got task 'stranger', not seen in fit"):
         model.predict(table.assign(who="stranger"))
 
@@ -263,7 +263,7 @@ def test_unseen_tasks_are_refused_by_name():
         ({"sparsity": 0.0}, "sparsity=0.0 must be greater than 0 and finite: it may be tiny"),
         ({"fusion": -1.0}, "fusion=-1.0 must be at least 0 and finite"),
         ({"threshold": 1.0}, "threshold=1.0 must be at least 0 and below 1"),
-        ({"unseen": "zero"}, 'unseen=\'zero\': choose "error" or "mean"'),
+        ({"unseen": "zero"}, 'unseen=\'zero\': choose "warn", "mean" or "error"'),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):

@@ -120,7 +120,7 @@ def test_texts_of_errors():
     with pytest.raises(ValueError, match="ridge=-1 must be at least 0 and finite"):
         MeanShrunk(task=0, ridge=-1).fit(X, y)
     with pytest.raises(ValueError, match="predict got task 9, not seen in fit"):
-        MeanShrunk(task=0).fit(X, y).predict(np.full((1, 5), 9.0))
+        MeanShrunk(task=0, unseen="error").fit(X, y).predict(np.full((1, 5), 9.0))
 
 
 def test_scikit_learn_checks():

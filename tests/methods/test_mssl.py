@@ -225,7 +225,7 @@ def test_a_task_without_targets_is_predicted_by_the_population_and_depends_on_no
 
 def test_unseen_tasks_are_refused_by_name():
     table, y = frame()
-    model = MSSL(task="who").fit(table, y)
+    model = MSSL(task="who", unseen="error").fit(table, y)
     with pytest.raises(ValueError, match="predict got task 'stranger', not seen in fit"):
         model.predict(table.assign(who="stranger"))
 
@@ -237,7 +237,7 @@ def test_unseen_tasks_are_refused_by_name():
         ({"sparsity": -1.0}, "sparsity=-1.0 must be greater than 0 and finite"),
         ({"lasso": np.nan}, "lasso=nan must be at least 0 and finite"),
         ({"max_iter": 0}, "max_iter=0 must be at least 1"),
-        ({"unseen": "zero"}, 'unseen=\'zero\': choose "error" or "mean"'),
+        ({"unseen": "zero"}, 'unseen=\'zero\': choose "warn", "mean" or "error"'),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):

@@ -178,7 +178,7 @@ def test_the_covariance_squares_to_the_products_of_the_weights():
 
 def test_unseen_tasks_are_refused_by_name():
     table, y = frame()
-    model = MTRL(task="who").fit(table, y)
+    model = MTRL(task="who", unseen="error").fit(table, y)
     with pytest.raises(ValueError, match="predict got task 'stranger', not seen in fit"):
         model.predict(table.assign(who="stranger"))
 
@@ -188,7 +188,7 @@ def test_unseen_tasks_are_refused_by_name():
     [
         ({"ridge": -1.0}, "ridge=-1.0 must be at least 0 and finite"),
         ({"coupling": 0.0}, "coupling=0.0 must be greater than 0 and finite: without coupling use Independent"),
-        ({"unseen": "zero"}, 'unseen=\'zero\': choose "error" or "mean"'),
+        ({"unseen": "zero"}, 'unseen=\'zero\': choose "warn", "mean" or "error"'),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):

@@ -51,10 +51,11 @@ def test_cross_validation_equals_direct_fold_fits(own):
     np.testing.assert_allclose(model.penalty_errors_.min(), np.sqrt(np.concatenate(squares).mean()), rtol=1e-8)
 
 
-def test_tasks_of_one_row_need_a_common_intercept():
+def test_tasks_of_one_row_go_through_it_with_the_common_slopes():
     X, y = draw(sizes=(1, 15, 30))
-    with pytest.raises(ValueError, match="task 0 has 1 row"):
-        Pooled(task=0).fit(X, y)
+    model = Pooled(task=0).fit(X, y)
+    np.testing.assert_allclose(model.coef_, model.coef_[[1, 1, 1]])
+    np.testing.assert_allclose(model.predict(X[:1]), y[:1])
     assert np.isfinite(Pooled(task=0, own_intercepts=False).fit(X, y).predict(X)).all()
 
 
@@ -71,7 +72,7 @@ def test_relabelling_and_row_order_change_nothing():
 def test_unseen_tasks_and_wrong_penalties_are_errors():
     X, y = draw()
     with pytest.raises(ValueError, match="predict got task 9, not seen in fit"):
-        Pooled(task=0).fit(X, y).predict(np.full((1, 5), 9.0))
+        Pooled(task=0, unseen="error").fit(X, y).predict(np.full((1, 5), 9.0))
     with pytest.raises(ValueError, match="penalty=nan must be at least 0 and finite"):
         Pooled(task=0, penalty=np.nan).fit(X, y)
 

@@ -60,20 +60,22 @@ def test_a_task_without_targets_gets_the_fixed_effects(table):
     assert model.intercept_[3] == model.population_intercept_
 
 
-def test_unseen_tasks_are_an_error_by_default(table):
+def test_unseen_tasks_are_an_error_if_asked_for(table):
     X, y = table
-    model = RandomSlopes(task=0).fit(X, y)
+    model = RandomSlopes(task=0, unseen="error").fit(X, y)
     X[0, 0] = 99
     with pytest.raises(ValueError, match=r"predict got task 99, not seen in fit \(12 tasks: 0, \.\.\.\)"):
         model.predict(X)
 
 
-def test_tasks_of_one_row_need_random_intercepts(table):
+def test_tasks_of_one_row_get_the_slopes_of_the_population_next_to_own_intercepts(table):
     X, y = table
     one = np.vstack([X, [[50, 1.0, 1.0, 1.0]]]), np.append(y, 3.0)
     assert np.isfinite(RandomSlopes(task=0).fit(*one).coef_).all()
-    with pytest.raises(ValueError, match="task 50 has 1 row"):
-        RandomSlopes(task=0, intercept="free").fit(*one)
+    model = RandomSlopes(task=0, intercept="free").fit(*one)
+    np.testing.assert_allclose(model.coef_[-1], model.population_coef_)
+    np.testing.assert_allclose(model.predict(one[0][-1:]), [3.0])
+    np.testing.assert_allclose(model.coef_[:-1], RandomSlopes(task=0, intercept="free").fit(X, y).coef_)
 
 
 def test_relabelling_tasks_permutes_and_row_order_is_irrelevant(table):

@@ -272,7 +272,7 @@ def test_unseen_task_is_named_or_gets_the_mean():
     frame, y = table()
     new = frame.iloc[:1].assign(lot="z")
     with pytest.raises(ValueError, match="got task 'z', not seen in fit"):
-        TAT(task="lot").fit(frame, y).predict(new)
+        TAT(task="lot", unseen="error").fit(frame, y).predict(new)
     assert np.isfinite(TAT(task="lot", unseen="mean").fit(frame, y).predict(new)).all()
 
 

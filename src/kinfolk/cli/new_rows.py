@@ -102,7 +102,7 @@ def _checked_gaps(frame: Any, columns: list[str], options: argparse.Namespace, c
 
 
 def labels_as_in_fit(model: Any, frame: Any, source: Source) -> Any:
-    """Task labels of the kind that fit saw; unseen tasks are an error unless they may be."""
+    """Task labels of the kind that fit saw; unseen tasks are an error if they are to be."""
     pl = polars()
     labels = task_labels(frame[model.task], source)
     if model.tasks_.dtype.kind == "U":

@@ -126,7 +126,9 @@ def _add_predict(command: argparse.ArgumentParser) -> None:
         "--keep", nargs="*", metavar="COLUMN", help="columns of the table to write beside; without names: all of them"
     )
     command.add_argument(
-        "--unseen", choices=("error", "mean"), help="tasks that fit has not seen: an error, or the mean of all tasks"
+        "--unseen",
+        choices=("warn", "mean", "error"),
+        help="tasks that fit has not seen: the mean of all tasks, with a note (default) or without, or an error",
     )
     command.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
     _add_stream(command)

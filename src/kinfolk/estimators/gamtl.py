@@ -18,7 +18,6 @@ from kinfolk.methods.parameters import choice, number, parameters
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import GramStats
-from kinfolk.rows.tasks import check_rows_per_task
 from kinfolk.solvers.equations import INTERCEPTS
 from kinfolk.solvers.graph import DENSE_TASKS, Candidates
 
@@ -52,7 +51,8 @@ class GAMTL(GraphRegressor):
     graph_solver : "auto", "newton" or "primal_dual"
     tol, max_iter : stop when a round lowers the objective by less than `tol`, relative, or after `max_iter` rounds; by
         default 200, and 3 for more than 2,500 tasks, where the first rounds give nearly all that there is to gain
-    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
+        or are an "error"
     random_state : unused here; the method is deterministic
     callback : called with a `Progress` after every round
 
@@ -171,9 +171,7 @@ class GAMTL(GraphRegressor):
         if self.task is None and not np.array_equal(new.labels, model.labels):
             raise ValueError(f"y has {new.n_tasks} columns, but fit saw {len(model.labels)}: pass the same ones")
         gram = model.gram.scaled(forget) + new
-        if self.needs_two_rows():
-            check_rows_per_task(gram)
-        return self.keep(self.model_of(gram), model.columns.with_labels(gram.labels))
+        return self.keep(self.whole_model(gram), model.columns.with_labels(gram.labels))
 
     def _check_numbers(self, n_tasks: int) -> None:
         given = [value is not None for value in (self.alpha, self.beta, self.gamma)]

@@ -64,7 +64,8 @@ class GAMTLCV(GraphRegressor):
         models would be judged by much worse fits than they are used for
     guard : standard errors by which the graph must win
     features : a transformer for the non-task columns; columns are put on one scale in any case
-    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
+        or are an "error"
     n_jobs : folds in parallel, with joblib (and any of its backends)
     random_state : draws the folds, by the positions of the rows: in another order they are drawn anew
     callback : called with a `Progress` after every fold

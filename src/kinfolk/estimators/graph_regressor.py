@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +12,6 @@ from kinfolk.methods.change import adopted, dropped, task_positions
 from kinfolk.methods.method import Face, MultiTaskRegressor
 from kinfolk.methods.model import as_model
 from kinfolk.methods.parameters import parameters
-from kinfolk.rows.tasks import check_rows_per_task
 
 
 @parameters
@@ -41,9 +41,11 @@ class GraphRegressor(MultiTaskRegressor):
         if known.any():
             name = new.labels[known].tolist()[0]
             raise ValueError(f"task {name!r} is known already: drop() it first, or use partial_fit to add rows to it")
-        if self.needs_two_rows():
-            check_rows_per_task(new)
-        self.model_ = adopted(model, new)
+        # A single row, which its intercept takes, says nothing about neighbours: such a task stands beside the graph.
+        lone = new.lone() & self.needs_two_rows()
+        grown = model if lone.all() else adopted(model, new.select(~lone))
+        gram = model.gram + new
+        self.model_ = replace(grown.among(gram), columns=model.columns.with_labels(gram.labels))
         return self
 
     def drop(self, tasks: Sequence[Any]) -> Self:

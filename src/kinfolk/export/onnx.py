@@ -23,8 +23,8 @@ def to_onnx(fitted: Any, path: str | os.PathLike[str]) -> Path:
 
     Inputs: `task` of shape (n,), texts or int64, and `features` (n, columns without the task column), float64, in the
     order of the table of fit. Output: `prediction` (n,). A model fitted on wide targets has no `task` and one column of
-    `prediction` per target. With `unseen="mean"` tasks that fit has not seen get the population model; with
-    `unseen="error"`, as ONNX has no errors, they get NaN.
+    `prediction` per target. Tasks that fit has not seen get the population model; with `unseen="error"`, as ONNX
+    has no errors, they get NaN.
 
     `features` may be None, StandardScaler, RBFFeatures, or a Pipeline of these.
     """
@@ -105,7 +105,7 @@ def _bumps(graph: _Graph, step: RBFFeatures, Z: str) -> str:
 
 def _long(graph: _Graph, model: Model, X: str, *, unseen: str) -> list[Any]:
     """One row of coefficients per row of the table: the sum of their product, plus the intercept."""
-    level = model.population.intercept if unseen == "mean" else np.nan
+    level = model.population.intercept if unseen != "error" else np.nan
     W = np.vstack([model.coef, model.population.coef])
     c = np.append(model.intercept, level)
     T = len(model.labels)

@@ -59,4 +59,4 @@ def _settings(leaves: int, seed: int) -> dict[str, Any]:
 def _folds(task: Array, groups: Any, seed: int) -> list[tuple[Array, Array]]:
     codes = np.unique(task, return_inverse=True)[1]
     fold = assign_folds(codes, 5, groups=groups, random_state=seed)
-    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(5)]
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(fold.max() + 1)]

@@ -17,7 +17,7 @@ from kinfolk.rows.sources.dealing import Dealer, check_folds, folds_of_parts
 from kinfolk.rows.sources.files import Source, open_source
 from kinfolk.rows.sources.roles import Roles, choose_roles
 from kinfolk.rows.sources.stream import sum_source
-from kinfolk.rows.tasks import Schema, check_rows_per_task
+from kinfolk.rows.tasks import Schema
 
 Model = TypeVar("Model", bound=MultiTaskRegressor)
 
@@ -191,8 +191,6 @@ def fit_parts(model: Model, parts: list[GramStats], roles: Roles, names: list[st
     fitted = plan.fitted
     if plan.scaler is not None:
         gram, folds, fitted = standardised(gram, folds, plan.scaler)
-    if model.needs_two_rows():
-        check_rows_per_task(gram)
     seen = tuple(name for name in names if name == roles.task or name in roles.features)
     columns = Columns(Schema(roles.task, seen, len(seen), gram.labels), fitted)
-    return model.keep(model.model_of(gram, folds), columns)
+    return model.keep(model.whole_model(gram, folds), columns)

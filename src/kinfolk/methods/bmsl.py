@@ -50,7 +50,8 @@ class BMSL(MultiTaskRegressor):
         over the first half of n_burn the data come in gradually: begun cold, chains settle in poor sets of features
     interval : posterior probability within `coef_interval_`
     features : a transformer for the non-task columns
-    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
+        or are an "error"
     random_state : seed; the same seed gives the same numbers
     callback : called with a `Progress` after every hundred sweeps
 

@@ -53,7 +53,8 @@ class CCMTL(AlongGraph):
     graph : `TaskGraph` (matched by task name) or adjacency (T, T) in the order of `tasks_`, used in place of the
         nearest neighbours; its weights are the a_ij
     features : a transformer for the non-task columns, e.g. StandardScaler(): distances need comparable features
-    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
+        or are an "error"
     tol, max_iter : relative duality gap to reach; reweightings at most
     callback : called with a `Progress` after every reweighting
 

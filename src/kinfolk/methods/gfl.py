@@ -18,7 +18,7 @@ from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.responses import LEAST_COMMON, response_correlation
-from kinfolk.rows.tasks import Rows, check_rows_per_task
+from kinfolk.rows.tasks import Rows
 from kinfolk.solvers.fused_lasso import FusedProblem, solve_fused
 
 
@@ -44,7 +44,8 @@ class GFL(AlongGraph):
         an array (T, T) in the order of the sorted task labels, or a `TaskGraph`; taken as it is, without threshold
     threshold : in [0, 1): correlations of at most this size are left out
     features : a transformer for the non-task columns, e.g. StandardScaler()
-    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
+        or are an "error"
     tol, max_iter : stop at a duality gap of `tol` relative to the objective; iterations at most
     callback : called with a `Progress` now and then
 
@@ -96,7 +97,6 @@ class GFL(AlongGraph):
             return super().fit_rows(rows, groups)
         columns, features, names = self.fit_columns(rows)
         gram = rows.gram(features, names)
-        check_rows_per_task(gram)
         R = response_correlation(rows, features)
         if R is None:
             raise ValueError(
@@ -106,7 +106,7 @@ class GFL(AlongGraph):
             )
         # Weak correlations are noise: below the threshold no two tasks are fused.
         along = self.unfitted().set_params(graph=np.where(np.abs(R) > self.threshold, R, 0.0), callback=self.callback)
-        return self.keep(along.model_of(gram), columns)
+        return self.keep(along.whole_model(gram), columns)
 
     def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """The fit, and the relations between all tasks."""

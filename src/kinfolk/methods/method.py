@@ -24,14 +24,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils import estimator_html_repr
 
-from kinfolk.methods.model import Model, as_model
+from kinfolk.methods.model import Model, Population, as_model
 from kinfolk.methods.parameters import check_parameters, choice, parameters
 from kinfolk.progress import Bar
 from kinfolk.rows.columns import Columns, as_features, names_out, ruled
 from kinfolk.rows.folds import Folds, folds_of_rows
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.sources.frames import is_lazy, predict_frame
-from kinfolk.rows.tasks import Rows, Schema, check_rows_per_task, read_rows
+from kinfolk.rows.tasks import Rows, Schema, read_rows
 from kinfolk.threads import limited_threads
 
 LOST = 1e-12  # of the largest variance: below, eigenvectors of a Gram matrix mix what is left with rounding
@@ -76,7 +76,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
     task: str | int | None = field(default=None, kw_only=False)
     features: Any = None
-    unseen: str = choice("error", "mean")
+    unseen: str = choice("warn", "mean", "error")
     verbose: int = 0
 
     def learn(self, gram: GramStats) -> Model:
@@ -113,6 +113,24 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             model = self.learn(gram.with_rows()) if folds is None else self.learn_folds(folds.with_rows())
         return replace(model.among(gram), method=self.unfitted())
 
+    def whole_model(self, gram: GramStats, folds: Folds | None = None) -> Model:
+        """As `model_of`; a task with a single row, which an own intercept takes, gets the slopes of the population."""
+        lone = gram.lone() & self.needs_two_rows()
+        if not lone.any():
+            return self.model_of(gram, folds)
+        if lone.sum() == (gram.n > 0).sum():
+            raise ValueError(
+                "got n_samples=1 in every task: own intercepts leave nothing to learn slopes from. Pooled with "
+                "own_intercepts=False and RandomSlopes do without."
+            )
+        model = self.model_of(gram.emptied(lone), None if folds is None else folds.emptied(lone))
+        slopes, level = model.population
+        through_row = gram.y_mean - gram.x_mean @ slopes
+        # Its level is one of those that a task nobody has seen may have.
+        level += float(np.sum(through_row[lone] - level)) / (model.seen.sum() + lone.sum())
+        intercept = np.where(lone, through_row, np.where(gram.n > 0, model.intercept, level))
+        return replace(model, gram=gram, intercept=intercept, population=Population(slopes, level))
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Fit all tasks jointly.
 
@@ -139,10 +157,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         for note in columns.transformer.notes() if self.features is None and columns.transformer is not None else ():
             warnings.warn(note, UserWarning, stacklevel=3)
         gram = rows.gram(features, names)
-        if self.needs_two_rows():
-            check_rows_per_task(gram)
         folds = self._folds(rows, features, gram, groups) if self.wants_folds() else None
-        return self.keep(self.model_of(gram, folds), columns)
+        return self.keep(self.whole_model(gram, folds), columns)
 
     def _folds(self, rows: Rows, features: Array, gram: GramStats, groups: Any) -> Folds:
         cv = self.folds_for(gram, groups)
@@ -159,11 +175,11 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
                 f"{type(self).__name__} cross-validates, and one block of statistics cannot be cut into folds: "
                 "use fit(X, y) or fit_folds(folds), or give its parameters as numbers"
             )
-        return self.keep(self.model_of(gram), self._columns_of(gram))
+        return self.keep(self.whole_model(gram), self._columns_of(gram))
 
     def fit_folds(self, folds: Folds) -> Self:
         """Fit from the statistics of folds alone; as `fit_gram` for methods that do not cross-validate."""
-        model = self.model_of(folds.total, folds if self.wants_folds() else None)
+        model = self.whole_model(folds.total, folds if self.wants_folds() else None)
         return self.keep(model, self._columns_of(folds.total))
 
     def keep(self, model: Model, columns: Columns) -> Self:
@@ -209,8 +225,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R squared over all rows; for wide targets the mean over tasks, each over its observed rows."""
         y = np.asarray(y, dtype=np.float64)
-        # Folds that leave out a whole task are scored, by the population, and not lost.
-        prediction = as_model(self).predict_table(X, unseen="mean")
+        prediction = self.predict(X)
         if y.ndim == 1 or prediction.ndim == 1:
             return float(r2_score(y.ravel(), prediction.ravel(), sample_weight=sample_weight))
         weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)

@@ -148,7 +148,8 @@ class Model:
     Attributes
     ----------
     labels : (T,), sorted
-    seen : (T,), whether a task had rows; those that had none have the coefficients of the population
+    seen : (T,), whether a task took part in the fit; one without rows, or with a single one next to an own intercept,
+        has the slopes of the population
     coef, intercept : (T, d) and (T,)
     population : the model of a task nobody has seen
     structure : what the method says about the relations of tasks, or None
@@ -197,18 +198,18 @@ class Model:
         return cls(gram.labels, seen, coef, intercept, population, gram=gram, **others)
 
     def among(self, gram: GramStats) -> Model:
-        """The same model among all tasks of `gram`, some of which have no rows."""
+        """The same model among all tasks of `gram`; others than its own have no rows, or too few to tell a slope."""
         if len(gram.labels) == len(self.labels):
             return replace(self, gram=gram)
         T = gram.n_tasks
         position = np.searchsorted(gram.labels, self.labels)
-        # A task without rows is predicted by the population.
         coef = np.tile(self.population.coef, (T, 1))
         coef[position] = self.coef
-        intercept = np.full(T, self.population.intercept)
+        # A task without rows is predicted by the population; with a row, by its slopes through that.
+        intercept = np.where(gram.n > 0, gram.y_mean - gram.x_mean @ self.population.coef, self.population.intercept)
         intercept[position] = self.intercept
         seen = np.zeros(T, bool)
-        seen[position] = True
+        seen[position] = self.seen
         return replace(
             self,
             labels=gram.labels,
@@ -255,9 +256,9 @@ class Model:
 
     @property
     def known(self) -> GramStats:
-        """Statistics of the tasks that had rows."""
+        """Statistics of the tasks that took part in the fit."""
         assert self.gram is not None
-        return self.gram.with_rows()
+        return self.gram if self.seen.all() else self.gram.select(self.seen)
 
     @property
     def graph_part(self) -> Part | None:

@@ -46,7 +46,8 @@ class MSSL(MultiTaskRegressor):
     penalise_diagonal : whether ||Om||_1 includes the diagonal. Without it the problem is unbounded below (W = 0 and
         Om -> infinity), so that only a local minimum is found; with it every variance is at least `sparsity_`
     features : a transformer for the non-task columns, e.g. StandardScaler()
-    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
+        or are an "error"
     tol, max_iter : W is exact for the last Om; stop when the duality gap of Om for W, per task, is below `tol`; rounds
         at most
     callback : called with a `Progress` after every round

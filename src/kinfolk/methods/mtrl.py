@@ -44,7 +44,8 @@ class MTRL(MultiTaskRegressor):
     ridge : penalty on ||W||^2, not negative
     coupling : penalty on tr(W' Om^-1 W), positive; large values leave few directions common to all tasks
     features : a transformer for the non-task columns, e.g. StandardScaler()
-    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
+        or are an "error"
     tol, max_iter : stop at a duality gap of `tol` relative to the objective; gradient steps at most
     callback : called with a `Progress` now and then
 

@@ -31,7 +31,8 @@ class Pooled(Penalised):
     cv, scoring : folds (a number, or (train, test) pairs of row positions that share out all rows), and their error:
         "pooled", "tasks" or "normalised" (see `kinfolk.rows.folds.cv_error`)
     features : a transformer for the non-task columns, e.g. StandardScaler()
-    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
+        or are an "error"
     random_state : draws the folds
 
     Attributes

@@ -39,7 +39,8 @@ class RandomSlopes(MultiTaskRegressor):
         tasks, and has d (d + 1) / 2 variances to learn
     intercept : "random", c_t ~ N(c0, s^2) at the average input of all rows; or "free", one fixed effect per task
     features : a transformer for the non-task columns
-    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
+        or are an "error"
     tol, max_iter : largest gradient of the log-likelihood per task, in parameters without units; steps at most
 
     Attributes

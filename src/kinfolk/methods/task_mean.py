@@ -22,7 +22,8 @@ class TaskMean(MultiTaskRegressor):
     ----------
     task : name or position of the task column of X; None if y has one column per task
     features : a transformer for the non-task columns, which do not matter here
-    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
+        or are an "error"
 
     Attributes
     ----------

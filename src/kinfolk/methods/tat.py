@@ -43,7 +43,8 @@ class TAT(MultiTaskRegressor):
     phi : ratio of the penalties of neighbouring layers; given lam_1, it acts on W only through c
     n_layers : H; also the largest number of levels of the tree, root included
     features : a transformer for the non-task columns, e.g. StandardScaler()
-    unseen : "error" or "mean": what predict does with tasks that fit has not seen
+    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
+        or are an "error"
     tol, max_iter : size of both certificates (`optimality_`) at which the iteration stops; iterations at most
     random_state : unused; the method is deterministic
     callback : called with a `Progress` at every check

@@ -114,6 +114,10 @@ class Folds:
         seen = self.total.n > 0
         return self if seen.all() else self.select(seen)
 
+    def emptied(self, tasks: NDArray[np.bool_]) -> Folds:
+        """The folds without the rows of some tasks."""
+        return self._each(lambda part: part.emptied(tasks))
+
     def select(self, tasks: NDArray[Any]) -> Folds:
         """The folds of some tasks, by position or mask."""
         return self._each(lambda part: part.select(tasks))
@@ -184,12 +188,16 @@ def fold_of_rows(
     if cv < 2:
         raise ValueError(f"cv={cv} must be at least 2 folds")
     groups = _read_groups(groups, len(X))
-    if rows.codes is None:
-        return assign_folds(np.zeros(len(X), np.intp), cv, groups=groups, random_state=random_state)
-    if gram.n_tasks > 1 and gram.is_shared():
+    codes = np.zeros(len(X), np.intp) if rows.codes is None else rows.codes
+    if rows.codes is not None and gram.n_tasks > 1 and gram.is_shared():
         common = common_rows(X, rows.codes)
         groups = common if groups is None else _joined(common, groups)
-    return assign_folds(rows.codes, cv, groups=groups, random_state=random_state)
+    # Rows without any target take no place in a fold.
+    used = np.flatnonzero(~np.isnan(rows.y.reshape(len(X), -1)).all(axis=1))
+    fold = np.zeros(len(X), np.intp)
+    groups = None if groups is None else groups[used]
+    fold[used] = assign_folds(codes[used], cv, groups=groups, random_state=random_state)
+    return fold
 
 
 def common_rows(X: Array, codes: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -283,7 +291,12 @@ def assign_folds(
         count = int(group.max(initial=-1)) + 1
         k = folds_for_groups(count, int(k), "groups")
         return _spread(np.zeros(count, np.intp), k, rng)[group]
-    return _spread(by_appearance(codes), k, rng)
+    if len(codes) < 2:
+        raise ValueError(f"got n_samples={len(codes)} with a target: cross-validation needs at least 2")
+    if len(codes) < k:
+        warnings.warn(f"there are {len(codes)} rows: {len(codes)} folds in place of cv={k}", UserWarning, stacklevel=4)
+    # So few rows are a fold each.
+    return rng.permutation(len(codes)) if len(codes) <= k else _spread(by_appearance(codes), k, rng)
 
 
 def by_appearance(codes: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -157,7 +157,7 @@ class GramStats:
         # Rounding may leave less than nothing of a column or target that hardly varies.
         j = np.arange(left.n_features)
         left.G[:, j, j] = np.maximum(left.G[:, j, j], 0.0)
-        return replace(left, yy=np.maximum(left.yy, 0.0))._emptied(n == 0)
+        return replace(left, yy=np.maximum(left.yy, 0.0)).emptied(n == 0)
 
     def _updated(
         self,
@@ -181,7 +181,8 @@ class GramStats:
             yy=self.yy + sign * (other.yy + c * dy**2),
         )
 
-    def _emptied(self, empty: NDArray[np.bool_]) -> GramStats:
+    def emptied(self, empty: NDArray[np.bool_]) -> GramStats:
+        """The same tasks, some of them without rows."""
         if not empty.any():
             return self
         fields = {f: getattr(self, f).copy() for f in ("n", "x_mean", "y_mean", "G", "b", "yy")}
@@ -209,7 +210,7 @@ class GramStats:
         position = np.minimum(position, len(self.labels) - 1)
         known = self.labels[position] == labels
         fields = {f: getattr(self, f)[position] for f in ("n", "x_mean", "y_mean", "G", "b", "yy")}
-        return replace(self, labels=np.asarray(labels), **fields)._emptied(~known)
+        return replace(self, labels=np.asarray(labels), **fields).emptied(~known)
 
     def select(self, tasks: NDArray[Any]) -> GramStats:
         """The statistics of some tasks, by position or mask."""
@@ -245,6 +246,11 @@ class GramStats:
         """The statistics of the tasks that have rows."""
         seen = self.n > 0
         return self if seen.all() else self.once("tasks with rows", lambda: self.select(seen))
+
+    def lone(self) -> NDArray[np.bool_]:
+        """Which tasks have a single row: next to an own intercept it says nothing about slopes."""
+        still = (np.abs(self.G).sum(axis=(1, 2)) == 0) & (self.yy == 0)
+        return np.asarray(still & (self.n > 0) & (self.n <= 1))
 
     def once(self, key: Any, make: Callable[[], Made]) -> Made:
         """What `make` returns, computed at the first call with this key: several methods share, e.g., a mixed model."""

@@ -151,32 +151,17 @@ def held_against(table: Table, schema: Schema, estimator: str) -> Table:
 
 
 def task_codes(labels: NDArray[Any], known: NDArray[Any], unseen: str) -> NDArray[np.intp]:
-    """Position of every label among the known ones; -1 for unseen tasks if they may be."""
+    """Position of every label among the known ones; -1 for those of unseen tasks, unless they are an "error"."""
     position = np.minimum(np.searchsorted(known, labels), len(known) - 1)
     strange = known[position] != labels
-    if strange.any() and unseen == "error":
+    if strange.any() and unseen != "mean":
         names = np.unique(labels[strange])
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        raise ValueError(
-            f"predict got task {_plain(names[0])!r}{more}, not seen in fit ({len(known)} tasks: {_plain(known[0])!r}, "
-            '...). Use unseen="mean" to predict them with the population model, or adopt() their rows first.'
-        )
+        more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+        told = f"task {_plain(names[0])!r}{more}, not seen in fit ({len(known):,} tasks: {_plain(known[0])!r}, ...)"
+        if unseen == "error":
+            raise ValueError(f'predict got {told}. Use unseen="mean" to predict by the population, or fit their rows.')
+        warnings.warn(f"{told}, is predicted by the population", UserWarning, stacklevel=4)
     return np.where(strange, -1, position)
-
-
-def check_rows_per_task(gram: GramStats) -> None:
-    """A free intercept takes one row of every task: one-row tasks would have nothing left to learn from."""
-    short = (gram.n > 0) & (np.abs(gram.G).sum(axis=(1, 2)) == 0) & (gram.yy == 0) & (gram.n <= 1)
-    if not short.any():
-        return
-    name = _plain(gram.labels[np.argmax(short)])
-    if gram.n_tasks == 1:
-        raise ValueError("got n_samples=1, but a free intercept needs at least 2 rows. Use intercept=None.")
-    others = f" (and {short.sum() - 1} more tasks)" if short.sum() > 1 else ""
-    raise ValueError(
-        f"task {name!r}{others} has 1 row, but a free intercept needs at least 2. "
-        'Drop the task or use intercept="coupled".'
-    )
 
 
 def check_sizes(X: Array, y: Array, names: tuple[str, ...] | None) -> None:

@@ -158,10 +158,10 @@ def _with_fold(rows: Any, p: int, k: int, random_state: Any, *, grouped: str | N
     return rows.join(groups.with_columns(place.alias("_fold")), on="_group", how="left")
 
 
-def predict_frame(model: Any, frame: Any, *, unseen: str = "error", return_std: bool = False) -> Any:
+def predict_frame(model: Any, frame: Any, *, unseen: str = "mean", return_std: bool = False) -> Any:
     """The frame with a column `prediction`, still lazy: coefficients are looked up by task, in one expression.
 
-    Tasks that fit has not seen get the population model with `unseen="mean"`, else nothing.
+    Tasks that fit has not seen get the population model; nothing with `unseen="error"`.
     """
     columns = model.columns
     scaler = columns.transformer
@@ -192,7 +192,7 @@ def _lookup(frame: Any, task: str, labels: NDArray[Any], numbers: Array, unseen:
     if not frame.implementation.is_ibis():
 
         def by_task(j: int) -> Any:
-            default = float(numbers[-1, j]) if unseen == "mean" else None
+            default = float(numbers[-1, j]) if unseen != "error" else None
             return nw.col(task).replace_strict(
                 known, numbers[:-1, j].tolist(), default=default, return_dtype=nw.Float64
             )
@@ -205,7 +205,7 @@ def _lookup(frame: Any, task: str, labels: NDArray[Any], numbers: Array, unseen:
 
     def joined(j: int) -> Any:
         found = nw.col(f"_by_task{j}")
-        return found.fill_null(float(numbers[-1, j])) if unseen == "mean" else found
+        return found.fill_null(float(numbers[-1, j])) if unseen != "error" else found
 
     return frame.join(nw.from_native(table), on=task, how="left"), joined
 
