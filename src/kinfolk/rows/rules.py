@@ -17,6 +17,7 @@ from kinfolk.rows.kinds import (
     MICROSECONDS,
     TextCounts,
     day_format,
+    is_missing,
     is_text,
     kind_of_texts,
     number_in,
@@ -319,7 +320,7 @@ def _from_texts(series: Any, read: Any, what: str) -> Array:
 def _texts(series: Any) -> list[str | None]:
     """Values as text, None where nothing stands."""
     if is_text(series.dtype):
-        return [None if value is None or value != value else str(value) for value in series.to_list()]
+        return [None if is_missing(value) else str(value) for value in series.to_list()]
     missing = _missing(series)
     values = series.cast(nw.String).to_list()
     return [None if gone else plain_number(value) for value, gone in zip(values, missing, strict=True)]
