@@ -1,4 +1,4 @@
-"""Look-alikes of textbook tables, small, with what makes the real ones hard; and the fit of a table through both doors."""
+"""Look-alikes of textbook tables, small, with what makes the real ones hard; and the fit of a table by both doors."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""The textbook tables themselves run with the defaults through both doors: `make engines`, as their package is 50 MB."""
+"""The textbook tables themselves, with the defaults, by both doors: in `make engines`, as their package is 50 MB."""
 
 import os
 
