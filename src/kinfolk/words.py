@@ -32,6 +32,18 @@ def listed(names: Sequence[str], most: int = 6) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
+def cut(name: str, longest: int = 40) -> str:
+    """A name in a sentence: one line, and not too long.
+
+    Examples
+    --------
+    >>> cut("a  b" + "c" * 100, 8)
+    'a bcccc…'
+    """
+    name = " ".join(name.split())
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
 def written(value: float) -> str:
     """A number as people write it.
 

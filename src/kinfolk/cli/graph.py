@@ -20,13 +20,15 @@ def run(options: argparse.Namespace, console: Console) -> None:
     """Write the graph to a file or to stdout."""
     options.out = None if options.out == STDOUT else options.out
     check_outputs({"--out": (options.out, "graph")}, options, console, inputs=(options.model,))
-    graph = graph_of(load_model(options.model), console)
+    model = load_model(options.model)
+    graph = graph_of(model, console)
+    written: Any = model if structure_of(model, "kinfolk graph") is graph else graph
     if options.out:
-        write_graph(graph, options.out, options.format, safe=options.safe_csv)
+        write_graph(written, options.out, options.format, safe=options.safe_csv)
         console.say(f"{len(graph.labels):,} tasks and {graph.adjacency.nnz // 2:,} edges in {options.out}")
     elif not options.json:
-        sys.stdout.write(graph_text(graph, options.format, safe=options.safe_csv))
-    console.result({"out": options.out} if options.out else json.loads(graph_text(graph, "json")))
+        sys.stdout.write(graph_text(written, options.format, safe=options.safe_csv))
+    console.result({"out": options.out} if options.out else json.loads(graph_text(written, "json")))
 
 
 def graph_of(model: Any, console: Console) -> TaskGraph:

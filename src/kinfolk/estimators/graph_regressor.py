@@ -19,6 +19,7 @@ class GraphRegressor(MultiTaskRegressor):
     """A method whose structure is a `TaskGraph` and whose model is a sum of linear maps."""
 
     edge_confidence = Face("kinfolk.explain", "edge_confidence")
+    edges = Face("kinfolk.explain", "sure_edges")
 
     def adopt(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Attach new tasks, however few rows they have; those that are there keep their coefficients.

@@ -11,20 +11,25 @@ from kinfolk.explain.coefficients import (
 from kinfolk.explain.confidence import EdgeConfidence, edge_confidence
 from kinfolk.explain.contributions import Contribution, Contributions, contributions
 from kinfolk.explain.gains import TaskGains, task_gains
+from kinfolk.explain.groups import Community, group_sentences
+from kinfolk.explain.kin import Kinship, SureEdge, kinship, sure_edges
 from kinfolk.explain.roles import Bridge, Role, bridges, communities, outliers, roles
 from kinfolk.explain.summary import Summary, account, coef_frame, get_feature_names_out, summary
 
 __all__ = [
     "Bridge",
+    "Community",
     "Contribution",
     "Contributions",
     "EdgeConfidence",
     "FeatureComparison",
     "FeatureMark",
     "GroupProfile",
+    "Kinship",
     "Role",
     "SharedFeatures",
     "Summary",
+    "SureEdge",
     "TaskGains",
     "account",
     "bridges",
@@ -34,9 +39,12 @@ __all__ = [
     "edge_confidence",
     "get_feature_names_out",
     "group_profile",
+    "group_sentences",
+    "kinship",
     "outliers",
     "roles",
     "shared_features",
     "summary",
+    "sure_edges",
     "task_gains",
 ]

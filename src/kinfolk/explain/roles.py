@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.explain.groups import Community, group_sentences
 from kinfolk.explain.joint import graph_of
+from kinfolk.methods.model import as_model
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import TINY, Array
 
@@ -44,9 +46,18 @@ class Role(NamedTuple):
     nearest: Any
 
 
-def communities(model: Any) -> list[list[Any]]:
-    """Groups of tasks of a fitted model or a graph, largest first; outliers stand alone at the end."""
-    return graph_of(model, "communities").communities()
+def communities(model: Any) -> list[Community]:
+    """Groups of tasks of a fitted model or a graph, largest first; outliers stand alone at the end.
+
+    Each is a list of tasks; of a fitted model, its attribute `said` is a sentence about what sets it apart.
+    """
+    graph = graph_of(model, "communities")
+    found = [Community(tasks) for tasks in graph.communities()]
+    if graph is not model:
+        groups, alone = group_sentences(as_model(model))
+        for community, said in zip(found, groups + alone, strict=False):  # of many loners only the first have one
+            community.said = said
+    return found
 
 
 def outliers(model: Any, below: float = 0.05, beyond: float = 10.0) -> list[Any]:

@@ -9,19 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from kinfolk.explain.groups import NO_GROUPS, group_sentences
+from kinfolk.explain.kin import Kinship, kinship
 from kinfolk.judge.verdict import Verdict, graph_sentence
 from kinfolk.methods.model import Model, as_model
 from kinfolk.rows.gram import Array, squared_errors
 from kinfolk.solvers.random_effects import fit_random_effects
-from kinfolk.words import counted, listed, percent, written
+from kinfolk.words import counted, cut, listed, percent, written
 
 NINETY = 1.645  # standard errors on either side of a 90 % interval
 UNKNOWNS = 5_000  # T times d up to which standard errors and variance components are worked out
+ACCOUNT = 8  # sentences about groups that a fit prints
 SHOWN_TASKS = 30
 SHOWN_FEATURES = 6
 BETWEEN = "between tasks: "  # in the names of variance components
 LOST = ' style="color:#b3261e"'
-LONGEST = 40  # characters of a task's name in a sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +34,8 @@ class Summary:
     ----------
     title : method, tasks, rows and features
     verdict : sentences: does sharing help, whom, by how much, what to do next
-    columns : the table of tasks by column: rows, level, error, own, gain, group
+    groups : a sentence per group and per task that stands alone: what sets it apart
+    columns : the table of tasks by column: rows, level, error, alone, gain, group, confidence
     coef, error : (T + 1, d + 1), intercept first; the last row is the population. Standard errors may be NaN
     names : of the features, the intercept first
     tasks : labels, the population last
@@ -41,6 +44,7 @@ class Summary:
 
     title: str
     verdict: list[str]
+    groups: list[str]
     tasks: list[Any]
     columns: dict[str, list[Any]]
     names: list[str]
@@ -77,12 +81,16 @@ class Summary:
         """Upper ends of the 90 % intervals."""
         return self.coef + NINETY * self.error
 
+    def sentences(self) -> list[str]:
+        """The verdict, then what makes every group and every task that stands alone."""
+        return [*self.verdict, *self.groups]
+
     def __repr__(self) -> str:
         tables = "\n\n".join("\n".join([caption, *aligned(rows)]) for caption, rows in self._tables())
-        return "\n".join([self.title, *self.verdict, "", tables])
+        return "\n".join([self.title, *self.sentences(), "", tables])
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.verdict)
+        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences())
         tables = "".join(_html(caption, rows) for caption, rows in self._tables())
         return f'<div class="kinfolk"><b>{escape(self.title)}</b><ul>{said}</ul>{tables}</div>'
 
@@ -140,11 +148,13 @@ def summary(model: Any) -> Summary:
     scatter = np.array([components.get(BETWEEN + name, np.nan) for name in names])
     count = max(int(model.seen.sum()), 1)
     of_mean = np.sqrt((scatter**2 + np.mean(error[model.seen] ** 2, axis=0)) / count)
+    kin = kinship(model)
     return Summary(
         title=title(model),
         verdict=verdict_of(model),
+        groups=group_lines(model, kin),
         tasks=[*model.labels.tolist(), "population"],
-        columns=_columns(model),
+        columns=_columns(model, kin),
         names=names,
         coef=np.vstack([coef, population]),
         error=np.vstack([error, of_mean]),
@@ -193,7 +203,7 @@ def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdic
     return said
 
 
-def grouping(model: Model) -> str:
+def grouping(model: Model, kin: Kinship | None = None) -> str:
     """The graph in one line: edges, groups with their sizes, and tasks that stand alone."""
     if model.structure is None:
         return "this method learns no relation between tasks"
@@ -202,6 +212,8 @@ def grouping(model: Model) -> str:
     said = []
     if model.structure.kind == "graph":
         said.append(counted(model.structure.graph().adjacency.nnz // 2, "edge"))
+    if kin is not None and not kin.found:
+        return "; ".join([*said, "no groups stand out"])
     if len(sizes):
         of = listed([f"{size:,}" for size in sizes], 12)
         said.append(f"{counted(len(sizes), 'group')} of {of} {'task' if sizes.sum() == 1 else 'tasks'}")
@@ -209,6 +221,14 @@ def grouping(model: Model) -> str:
     if alone:
         said.append(f"{counted(alone, 'task')} {'stands' if alone == 1 else 'stand'} alone")
     return "; ".join(said)
+
+
+def group_lines(model: Model, kin: Kinship | None, names: Sequence[str] | None = None) -> list[str]:
+    """What makes every group and every task that stands alone; or that there are no groups."""
+    if kin is not None and not kin.found and model.structure is not None:
+        return [NO_GROUPS]
+    said, alone = group_sentences(model, kin, names)
+    return said + alone
 
 
 def account(model: Model, method: str, seconds: float, cross_validated: float | None = None) -> list[str]:
@@ -223,7 +243,11 @@ def account(model: Model, method: str, seconds: float, cross_validated: float | 
     error = f"error on the training rows (RMSE): {training_error(model):.4g}"
     if cross_validated is not None:
         error = f"cross-validated error (RMSE, mean over tasks): {cross_validated:.4g}"
-    return [f"fitted {method} on {size} in {took}", error, *verdict_of(model), f"graph: {grouping(model)}"]
+    kin = kinship(model)
+    said = [*verdict_of(model), f"graph: {grouping(model, kin)}"]
+    groups = group_lines(model, kin)
+    more = [f"... and {len(groups) - ACCOUNT:,} more: see summary() or the report"] if len(groups) > ACCOUNT else []
+    return [f"fitted {method} on {size} in {took}", error, *said, *groups[:ACCOUNT], *more]
 
 
 def training_error(model: Model) -> float:
@@ -252,7 +276,7 @@ def variance_components(model: Model) -> dict[str, float]:
     return found | {"noise": float(np.sqrt(effects.sigma2))}
 
 
-def _columns(model: Model) -> dict[str, list[Any]]:
+def _columns(model: Model, kin: Kinship | None) -> dict[str, list[Any]]:
     """The table of tasks: what is known of each, None for the population where it has no such number."""
     columns: dict[str, Any] = {}
     if model.gram is not None:
@@ -268,9 +292,11 @@ def _columns(model: Model) -> dict[str, list[Any]]:
             columns["alone"] = [*own.values.tolist(), float(np.nanmean(own.values))]
             gain = np.divide(own.values - errors, own.values, out=np.zeros_like(errors), where=own.values > 0)
             columns["gain"] = [*gain.tolist(), model.details["own_gain_"].mean]
-    if model.structure is not None:
+    if model.structure is not None and (kin is None or kin.found):
         group = [int(g) + 1 if g >= 0 else None for g in model.structure.groups()]
         columns["group"] = [*group, None]
+    if kin is not None and kin.found:
+        columns["confidence"] = [*kin.probability.max(axis=1).tolist(), None]  # in the surest of its kin
     return columns
 
 
@@ -281,12 +307,6 @@ def as_frame(columns: dict[str, Any], index: Sequence[Any] | None = None) -> Any
     except ImportError:
         return columns if index is None else {"task": list(index), **columns}
     return pd.DataFrame(columns, index=None if index is None else pd.Index(index, name="task"))
-
-
-def cut(name: str) -> str:
-    """A task's name in a sentence: one line, and not too long."""
-    name = " ".join(name.split())
-    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
 
 
 def aligned(rows: list[list[str]]) -> list[str]:

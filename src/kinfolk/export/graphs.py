@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import os
 import re
 from collections.abc import Iterable
@@ -15,9 +16,10 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
+from kinfolk.explain.kin import sure_edges
 from kinfolk.files import replacing
 from kinfolk.methods.model import as_model, structure_of
-from kinfolk.methods.structures import TaskGraph
+from kinfolk.methods.structures import Edge, TaskGraph
 
 FORMATS = ("csv", "graphml", "json")
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -28,7 +30,8 @@ def write_graph(graph: Any, path: str | os.PathLike[str], format: str | None = N
 
     Parameters
     ----------
-    graph : a `TaskGraph`; or another structure or a fitted model, written as `structure_.graph()`
+    graph : a `TaskGraph`; or another structure, written as its `graph()`; or a fitted model, whose edges have a
+        confidence too: the probability that the two tasks are kin
     path : the file; missing folders are made
     format : "csv" (edges: task, neighbor, weight), "graphml" (Gephi, Cytoscape, yEd, networkx) or "json" (nodes and
         links, as d3 and networkx read them); by default what the name of the file ends in
@@ -56,10 +59,22 @@ def write_graph(graph: Any, path: str | os.PathLike[str], format: str | None = N
 
 def graph_text(graph: Any, format: str, *, safe: bool = False) -> str:
     """What `write_graph` writes."""
-    graph = _as_graph(graph)
+    edges = _edges(graph)
     if format == "csv":
-        return _csv(("task", "neighbor", "weight"), graph.edges(), safe)
-    return _graphml(graph) if format == "graphml" else _json(graph)
+        head = edges[0]._fields if edges else Edge._fields
+        return _csv(head, edges, safe)
+    write = _graphml if format == "graphml" else _json
+    return write(_as_graph(graph), edges)
+
+
+def _edges(given: Any) -> list[Any]:
+    """Edges; those of the graph of a fitted model with the confidence in each, where it is known."""
+    graph = _as_graph(given)
+    if hasattr(given, "fit") and structure_of(given, "write_graph") is graph:
+        sure = sure_edges(given)
+        if sure and not math.isnan(sure[0].confidence):
+            return list(sure)
+    return list(graph.edges())
 
 
 def write_coefficients(fitted: Any, path: str | os.PathLike[str], *, safe: bool = False) -> Path:
@@ -126,19 +141,25 @@ def _nodes(graph: TaskGraph) -> list[tuple[Any, float, int]]:
     return list(zip(graph.labels.tolist(), graph.degree.tolist(), graph.groups().tolist(), strict=True))
 
 
-def _json(graph: TaskGraph) -> str:
+def _json(graph: TaskGraph, edges: list[Any]) -> str:
     nodes = [{"id": _plain(task), "degree": degree, "group": group} for task, degree, group in _nodes(graph)]
-    links = [{"source": _plain(e.task), "target": _plain(e.neighbor), "weight": e.weight} for e in graph.edges()]
+    links = [{"source": _plain(e.task), "target": _plain(e.neighbor), **_values(e)} for e in edges]
     return json.dumps(
         {"directed": False, "multigraph": False, "graph": {}, "nodes": nodes, "links": links}, indent=1, allow_nan=False
     )
+
+
+def _values(edge: Any) -> dict[str, float]:
+    """What an edge has beside its ends: weight, and maybe confidence."""
+    return dict(zip(edge._fields[2:], edge[2:], strict=True))
 
 
 def _plain(label: Any) -> Any:
     return label if isinstance(label, (str, int, float)) else str(label)
 
 
-def _graphml(graph: TaskGraph) -> str:
+def _graphml(graph: TaskGraph, edges: list[Any]) -> str:
+    keys = edges[0]._fields[2:] if edges else ("weight",)
     number = {task: k for k, (task, _, _) in enumerate(_nodes(graph))}
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
@@ -146,15 +167,16 @@ def _graphml(graph: TaskGraph) -> str:
         '<key id="task" for="node" attr.name="task" attr.type="string"/>',
         '<key id="degree" for="node" attr.name="degree" attr.type="double"/>',
         '<key id="group" for="node" attr.name="group" attr.type="long"/>',
-        '<key id="weight" for="edge" attr.name="weight" attr.type="double"/>',
+        *(f'<key id="{key}" for="edge" attr.name="{key}" attr.type="double"/>' for key in keys),
         '<graph edgedefault="undirected">',
     ]
     for k, (task, degree, group) in enumerate(_nodes(graph)):
         values = f'<data key="degree">{degree!r}</data><data key="group">{group}</data>'
         lines.append(f'<node id="n{k}"><data key="task">{_xml(task)}</data>{values}</node>')
-    for edge in graph.edges():
+    for edge in edges:
         ends = f'source="n{number[edge.task]}" target="n{number[edge.neighbor]}"'
-        lines.append(f'<edge {ends}><data key="weight">{edge.weight!r}</data></edge>')
+        values = "".join(f'<data key="{key}">{value!r}</data>' for key, value in _values(edge).items())
+        lines.append(f"<edge {ends}>{values}</edge>")
     return "\n".join([*lines, "</graph>", "</graphml>", ""])
 
 

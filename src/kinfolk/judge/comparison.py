@@ -22,7 +22,7 @@ from kinfolk.methods.independent import Independent
 from kinfolk.progress import Callback, report
 from kinfolk.rows.folds import fold_of_rows
 from kinfolk.rows.tasks import Rows, read_rows
-from kinfolk.words import amount, percent
+from kinfolk.words import amount, cut, percent
 
 OWN = "independent"
 MEAN = "task-mean"
@@ -234,7 +234,7 @@ def compare_rows(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what a method says about one fold is of no use here
         outcomes = list(_race(chosen, rows, fold, groups, time_limit, callback))
-    names = [" ".join(str(label).split())[:40] for label in rows.schema.labels.tolist()]
+    names = [cut(str(label)) for label in rows.schema.labels.tolist()]
     return Comparison(outcomes, int(fold.max()) + 1, names)
 
 

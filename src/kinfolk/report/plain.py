@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinfolk.words import cut
+
 DIGITS = 4
 LONGEST = 40  # characters of a name inside a sentence
 
@@ -51,5 +53,4 @@ def in_text(name: str, longest: int = LONGEST) -> str:
     >>> in_text("a  b" + "c" * 100, 8)
     '\u2068a bcccc…\u2069'
     """
-    name = " ".join(name.split())
-    return "\u2068" + (name if len(name) <= longest else name[: longest - 1] + "…") + "\u2069"
+    return "\u2068" + cut(name, longest) + "\u2069"

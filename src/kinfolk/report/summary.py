@@ -10,12 +10,14 @@ from scipy import sparse
 
 from kinfolk._version import __version__
 from kinfolk.estimators.gamtlcv import feature_scale
+from kinfolk.explain.kin import kinship
+from kinfolk.explain.summary import group_lines
 from kinfolk.methods.model import Model, as_model
 from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.progress import Callback, report
 from kinfolk.report.errors import TaskErrors, task_errors
 from kinfolk.report.extras import role_names, top_shares
-from kinfolk.report.plain import plain_names, short
+from kinfolk.report.plain import in_text, plain_names, short
 from kinfolk.report.views import task_groups, view_of
 from kinfolk.report.words import certificate, headline, settings
 from kinfolk.rows.gram import Array, GramStats
@@ -58,7 +60,7 @@ def summarize(
     groups : one label per row (sitting, day), kept on one side by cross-validation
     sample_weight : the weights of fit, if there were any
     confidence : what `kinfolk.explain.edge_confidence` returns, or a matrix (T, T) of numbers in [0, 1]; shown at the
-        edges of the fitted graph
+        edges of the fitted graph. By default that of `kinfolk.explain.kinship`, up to 400 tasks
     callback : called with a `Progress` as parts are done
 
     Examples
@@ -79,14 +81,17 @@ def summarize(
         seen = _read(model, X, y, sample_weight)
         errors = task_errors(model, seen.rows, seen.X, seen.gram, groups=groups, callback=callback)
     shown = _shown(model)
-    view = view_of(model, group, shown, confidence=_confidence(confidence, shown, len(names)), callback=callback)
+    kin = kinship(model) if confidence is None and model.structure is not None else None
+    sure = _confidence(kin if confidence is None else confidence, shown, len(names))
+    view = view_of(model, group, shown, confidence=sure, callback=callback)
     features = _features(model, len(shown))
     summary = {
         "title": title or f"{model.name}: {counted(len(names), 'task')}",
         "version": __version__,
         "palette": list(PALETTE),
         "outlier": OUTLIER,
-        "headline": headline(model, names, group, errors),
+        "headline": headline(model, names, group, errors, kin),
+        "kinds": group_lines(model, kin, [in_text(name) for name in names]),
         "view": view,
         "names": [names[t] for t in shown],
         **_table(model, group, errors, shown),

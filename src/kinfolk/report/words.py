@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.explain.groups import NO_GROUPS
+from kinfolk.explain.kin import Kinship
 from kinfolk.explain.summary import title, verdict_of
 from kinfolk.judge.verdict import Verdict
 from kinfolk.methods.model import Model
@@ -29,10 +31,16 @@ CERTIFICATES = {
 }
 
 
-def headline(model: Model, names: list[str], groups: NDArray[np.intp], errors: TaskErrors | None) -> list[str]:
+def headline(
+    model: Model,
+    names: list[str],
+    groups: NDArray[np.intp],
+    errors: TaskErrors | None,
+    kin: Kinship | None = None,
+) -> list[str]:
     """The verdict first: does sharing help, whom, what to do; then the groups, who stands alone, the size."""
     shown = [in_text(name) for name in names]
-    return [*_verdict(model, shown, errors), *_grouping(model, shown, groups), _size(model)]
+    return [*_verdict(model, shown, errors), *_grouping(model, shown, groups, kin), _size(model)]
 
 
 def _size(model: Model) -> str:
@@ -49,9 +57,11 @@ def _verdict(model: Model, names: list[str], errors: TaskErrors | None) -> list[
     return verdict_of(model, names, verdict) if verdict is not None else []
 
 
-def _grouping(model: Model, names: list[str], groups: NDArray[np.intp]) -> list[str]:
+def _grouping(model: Model, names: list[str], groups: NDArray[np.intp], kin: Kinship | None) -> list[str]:
     if model.structure is None:
         return ["This method learns no relation between tasks."]
+    if kin is not None and not kin.found:
+        return [NO_GROUPS]
     sizes = np.bincount(groups[groups >= 0])
     said = []
     if len(sizes) > 1:

@@ -1,0 +1,138 @@
+"""What makes a group: one sentence per group of tasks and per task that stands alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from kinfolk.explain.coefficients import ERROR_RATE, FeatureMark, feature_names, group_profile
+from kinfolk.explain.joint import Joint, joint_of
+from kinfolk.explain.kin import Kinship
+from kinfolk.methods.gamtl.coupling import GraphCoupling
+from kinfolk.methods.model import Model
+from kinfolk.rows.gram import TINY
+from kinfolk.words import cut, listed, written
+
+MARKS = 3  # features in a sentence
+UNKNOWNS = 5_000  # T times d up to which coefficients are compared
+LONERS = 20  # tasks that stand alone of which each gets a sentence
+TELLING = 0.5  # standard deviations over all tasks from which a difference is worth a word
+NO_GROUPS = "No groups: these tasks scatter around one mean."
+
+
+class Community(list[Any]):
+    """The tasks of one group, and `said`: what sets them apart, in a sentence."""
+
+    said: str = ""
+
+
+def group_sentences(
+    model: Model, kin: Kinship | None = None, names: Sequence[str] | None = None
+) -> tuple[list[str], list[str]]:
+    """One sentence per group, and one per task that stands alone; both empty where the method has no groups.
+
+    Features are named whose difference to all other tasks is too large for noise at 5 % over all features together, and
+    at least half a standard deviation over tasks, the most telling first.
+    """
+    if model.structure is None:
+        return [], []
+    names = names or [cut(str(label)) for label in model.labels.tolist()]
+    group = model.structure.groups()
+    marks = _marks(model)
+    said = []
+    for g in range(group.max(initial=-1) + 1):
+        inside = np.flatnonzero(group == g)
+        word = "Pair" if len(inside) == 2 else f"Group {g + 1}"
+        sure = _confidence(kin, inside)
+        who = listed([names[t] for t in inside.tolist()], 8)
+        said.append(f"{word} ({who}): {_apart(marks.get(g, []), len(inside) == len(group))}{sure}.")
+    alone = np.flatnonzero(group < 0)
+    loners = [f"{names[t]} stands alone: {_apart(_loner(model, t), False)}." for t in alone.tolist()[:LONERS]]
+    return said, loners
+
+
+def _confidence(kin: Kinship | None, inside: Any) -> str:
+    """How probable it is, on average, that two tasks of the group are kin."""
+    if kin is None or not kin.found or len(inside) < 2:
+        return ""
+    pairs = kin.probability[np.ix_(inside, inside)].sum() / (len(inside) * (len(inside) - 1))
+    return f"; two of them are kin with a probability of {pairs:.2f} on average"
+
+
+def _joint(model: Model) -> Joint | None:
+    """The problem behind the graph, where its coefficients have names and can be compared."""
+    part = model.graph_part
+    named = part is not None and isinstance(part.coupling, GraphCoupling)
+    has_curves = model.columns is not None and model.columns.basis is not None
+    if not named or has_curves or model.coef.size > UNKNOWNS or model.seen.sum() < 3:
+        return None
+    return joint_of(model, "groups")
+
+
+def _marks(model: Model) -> dict[int, list[FeatureMark]]:
+    """The features that mark every group, by its number."""
+    if _joint(model) is None:
+        return {}
+    return {
+        profile.community: [m for m in profile.features if _tells(m, len(profile.features))]
+        for profile in group_profile(model)
+    }
+
+
+def _loner(model: Model, task: int) -> list[FeatureMark]:
+    """The features that mark one task against all others that are not alone."""
+    joint = _joint(model)
+    if joint is None or not model.seen[task]:
+        return []
+    rest = joint.graph.groups() >= 0
+    at = int(model.seen[:task].sum())
+    if not rest.any():
+        return []
+    c = rest / -float(rest.sum())
+    c[at] = 1.0
+    difference, error = joint.contrast(c)
+    distance = difference / np.maximum(joint.coef[rest].std(axis=0), TINY)
+    own = joint.coef[at]
+    names = feature_names(joint)
+    columns = (own, np.zeros_like(own), own - difference, difference, error, distance)
+    found = [FeatureMark(names[k], *(float(column[k]) for column in columns)) for k in np.argsort(-np.abs(distance))]
+    return [mark for mark in found if _tells(mark, len(found))]
+
+
+def _tells(mark: FeatureMark, count: int) -> bool:
+    beyond_noise = abs(mark.difference) > stats.norm.isf(ERROR_RATE / (2 * count)) * mark.standard_error
+    return bool(beyond_noise and abs(mark.distance) >= TELLING)
+
+
+def _apart(marks: list[FeatureMark], everybody: bool) -> str:
+    if marks:
+        return ", ".join(said_of(mark) for mark in marks[:MARKS])
+    return "all tasks" if everybody else "no single feature sets it clearly apart"
+
+
+def said_of(mark: FeatureMark) -> str:
+    """How a coefficient of some tasks differs from that of the others, in words.
+
+    Examples
+    --------
+    >>> said_of(FeatureMark("price", 2.0, 0.1, 1.0, 1.0, 0.1, 2.0))
+    'price matters 2.0 times as much (2 beside 1)'
+    >>> said_of(FeatureMark("rain", 0.02, 0.1, 1.0, -0.98, 0.1, -2.0))
+    'rain hardly matters (0.02 beside 1)'
+    >>> said_of(FeatureMark("heat", -1.0, 0.1, 0.5, -1.5, 0.1, -2.0))
+    'heat works the other way (-1 beside 0.5)'
+    """
+    numbers = f"({written(round(mark.mean, 3))} beside {written(round(mark.rest, 3))})"
+    if abs(mark.mean) < 0.2 * abs(mark.rest):
+        return f"{mark.feature} hardly matters {numbers}"
+    if abs(mark.rest) < 0.2 * abs(mark.mean):
+        return f"{mark.feature} matters, elsewhere hardly {numbers}"
+    if mark.mean * mark.rest < 0:
+        return f"{mark.feature} works the other way {numbers}"
+    ratio = mark.mean / mark.rest
+    if ratio >= 1.5:
+        return f"{mark.feature} matters {ratio:.1f} times as much {numbers}"
+    return f"{mark.feature} matters {'more' if ratio > 1 else 'less'} {numbers}"

@@ -1,0 +1,306 @@
+"""Which pairs of tasks are kin: how probable it is that two tasks share their slopes, from statistics alone.
+
+The slopes of a task are w = m + e, with m ~ N(mu, (1 - omega) Sigma) common to the tasks of a group and e ~
+N(0, omega Sigma) its own; a group may be a single task. With noise sigma2 the likelihood of a group is a closed form of
+its G and b. Integrating out e leaves K = (I + G omega Sigma / sigma2)^-1 G / sigma2 as what a task knows about m. With
+R R' = (1 - omega) Sigma, N = R' K R and u = R' (I + G omega Sigma / sigma2)^-1 (b - G mu) / sigma2, a group has the
+evidence
+
+    A = U' (I + S)^-1 U / 2 - log det (I + S) / 2,    U and S the sums of u and N over its tasks.
+
+Two numbers follow. Whether there are kin at all is a test: the evidence of all pairs against that of tasks drawn from
+the population with the same inputs and noise. If it says no, all probabilities are 0. If it says yes, groupings are
+drawn from their posterior distribution (Chinese restaurant prior, Gibbs steps on single tasks), and the probability of
+a pair is the share of draws in which the two are in one group. Of pairs with at least 0.9, one in ten is expected to be
+false.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import gammaln
+
+from kinfolk.estimators.gamtlcv import feature_scale
+from kinfolk.explain.confidence import position
+from kinfolk.explain.joint import graph_of, own_residuals
+from kinfolk.methods.model import Model, as_model
+from kinfolk.methods.structures import heaviest_edges
+from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.solvers.random_effects import fit_random_effects
+
+WITHIN = 0.05  # omega: share of the variance between tasks that is left within a group
+SURE = 0.9  # probability from which a pair counts as kin; one in ten of these may be false
+NULL_SETS = 39  # of unrelated tasks: the level of the test is 1 / 40 times how many of them may look more related
+TEST_LEVEL = 0.05
+NULL_TASKS = 60  # tasks in each of these sets
+MOST_TASKS = 400  # up to which all pairs are judged by default
+OWN_ROWS = 10  # degrees of freedom from which a task's own residuals give its noise
+SWEEPS = 6_000  # Gibbs steps in all, at least LEAST_SWEEPS per task; the first third is not counted
+LEAST_SWEEPS = 21
+MOST_SWEEPS = 60
+BLOCK = 20_000  # pairs whose matrices are held at a time
+
+
+class SureEdge(NamedTuple):
+    """An edge with the probability that its tasks are kin; a list of these makes a data frame."""
+
+    task: Any
+    neighbor: Any
+    weight: float
+    confidence: float
+
+
+@dataclass(frozen=True, eq=False)
+class Kinship:
+    """How probable it is that two tasks are kin.
+
+    Attributes
+    ----------
+    probability : (T, T), 0 on the diagonal; all 0 where nothing stands out
+    labels : task names (T,)
+    p_value : how often unrelated tasks look as related as these
+    """
+
+    probability: Array
+    labels: NDArray[Any]
+    p_value: float
+
+    @property
+    def found(self) -> bool:
+        """Whether any tasks are more alike than chance makes them."""
+        return self.p_value <= TEST_LEVEL
+
+    @property
+    def confidence(self) -> sparse.csr_array:
+        """The probabilities as a sparse matrix."""
+        return sparse.csr_array(self.probability)
+
+    def of(self, task: Any, neighbor: Any) -> float:
+        """The probability that two tasks are kin, by name."""
+        return float(self.probability[position(self.labels, task), position(self.labels, neighbor)])
+
+    def __repr__(self) -> str:
+        if not self.found:
+            return f"Kinship(no groups: these {len(self.labels)} tasks scatter around one mean)"
+        sure = int((np.triu(self.probability) >= SURE).sum())
+        return f"Kinship({sure} pairs of {len(self.labels)} tasks with a probability of at least {SURE})"
+
+
+def kinship(model: Any, *, random_state: Any = 0) -> Kinship | None:
+    """How probable it is that two tasks are kin; None for fewer than four or more than 400 tasks with rows.
+
+    Parameters
+    ----------
+    model : any fitted method; the probabilities come from its statistics and do not depend on its graph
+    random_state : draws the unrelated tasks
+
+    Examples
+    --------
+    Tasks 0 to 5 have one set of slopes, 6 to 11 another.
+
+    >>> from kinfolk import GAMTL
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([np.repeat(np.arange(12), 9), rng.normal(size=(108, 6))])
+    >>> slopes = np.repeat(rng.normal(size=(2, 6)), 54, axis=0)
+    >>> y = np.einsum("nd,nd->n", X[:, 1:], slopes) + 0.1 * rng.normal(size=108)
+    >>> found = kinship(GAMTL(task=0).fit(X, y))
+    >>> found.of(0, 1) > 0.9, found.of(5, 6) < 0.1
+    (True, True)
+    """
+    model = as_model(model, "kinship")
+    if model.gram is None or not 4 <= model.seen.sum() <= MOST_TASKS:
+        return None
+    T = len(model.labels)
+    population = _population(model)
+    if population is None:  # nothing varies between tasks
+        return Kinship(np.zeros((T, T)), model.labels, 1.0)
+    rng = np.random.default_rng(random_state)
+    p_value = population.p_value(rng)
+    probability = np.zeros((T, T))
+    if p_value <= TEST_LEVEL:
+        u, N = population.messages(population.gram.b, np.arange(len(population.noise)))
+        probability[np.ix_(model.seen, model.seen)] = together(u, N, rng)
+    return Kinship(probability, model.labels, p_value)
+
+
+def sure_edges(model: Any) -> list[SureEdge]:
+    """The edges of a fitted graph, heaviest first, each with the probability that its tasks are kin.
+
+    NaN where `kinship` does not judge, beyond 400 tasks.
+    """
+    graph = graph_of(model, "edges")
+    known = kinship(model)
+    i, j, weight = heaviest_edges(graph.adjacency)
+    sure = np.full(len(i), np.nan) if known is None else known.probability[i, j]
+    names = graph.labels.tolist()
+    ends = zip(i.tolist(), j.tolist(), weight.tolist(), sure.tolist(), strict=True)
+    return [SureEdge(names[a], names[b], w, c) for a, b, w, c in ends]
+
+
+@dataclass(frozen=True, eq=False)
+class _Population:
+    """The statistics of all tasks with rows, their noise, and the population that they would come from alone."""
+
+    gram: GramStats
+    noise: Array
+    mean: Array
+    covariance: Array
+
+    def ratios(self, b: Array, tasks: NDArray[np.intp] | None = None) -> Array:
+        """Log likelihood ratio of every pair i < j of tasks whose statistics b are given."""
+        tasks = np.arange(len(self.noise)) if tasks is None else tasks
+        u, N = self.messages(b, tasks)
+        alone = _evidence(u, N)
+        i, j = np.triu_indices(len(tasks), k=1)
+        found = np.empty(len(i))
+        for start in range(0, len(i), BLOCK):
+            a = i[start : start + BLOCK]
+            c = j[start : start + BLOCK]
+            both = _evidence(u[a] + u[c], N[a] + N[c])
+            found[start : start + BLOCK] = both - alone[a] - alone[c]
+        return found
+
+    def messages(self, b: Array, tasks: NDArray[np.intp]) -> tuple[Array, Array]:
+        """What every task says about the m of its group: u (k, r) and N (k, r, r)."""
+        value, vector = np.linalg.eigh(self.covariance)
+        kept = value > 1e-8 * max(float(value[-1]), TINY)
+        R = vector[:, kept] * np.sqrt((1 - WITHIN) * value[kept])
+        information = self.gram.G[tasks] / self.noise[tasks, None, None]
+        away = (b - self.gram.G[tasks] @ self.mean) / self.noise[tasks, None]
+        wide = np.eye(len(self.mean)) + WITHIN * information @ self.covariance
+        K = np.linalg.solve(wide, information)
+        h = np.linalg.solve(wide, away[:, :, None])[:, :, 0]
+        return h @ R, R.T @ K @ R
+
+    def p_value(self, rng: np.random.Generator) -> float:
+        """Share of sets of unrelated tasks that look as related as these."""
+        T = len(self.noise)
+        tasks = np.arange(T) if T <= NULL_TASKS else np.sort(rng.choice(T, NULL_TASKS, replace=False))
+        observed = evidence_of_kin(self.ratios(self.gram.b[tasks], tasks))
+        root = _root(self.covariance)
+        noise_root = _root(self.gram.G[tasks]) * np.sqrt(self.noise[tasks])[:, None, None]
+        above = 0
+        for _ in range(NULL_SETS):
+            W = self.mean + rng.normal(size=(len(tasks), len(self.mean))) @ root.T
+            e = rng.normal(size=W.shape)
+            b = np.einsum("tij,tj->ti", self.gram.G[tasks], W) + np.einsum("tij,tj->ti", noise_root, e)
+            above += evidence_of_kin(self.ratios(b, tasks)) >= observed
+        return (1 + above) / (1 + NULL_SETS)
+
+
+def _population(model: Model) -> _Population | None:
+    """The population that tasks would come from if nothing but their mean related them; None if they do not vary."""
+    scale = feature_scale(model.known)
+    gram = model.known.rescaled(scale)
+    T, d = gram.b.shape
+    kin = np.ones(T, bool) if model.structure is None else model.structure.groups()[model.seen] >= 0
+    kin = kin if kin.sum() >= 4 else np.ones(T, bool)
+    # Slopes often vary along few common directions, and then pairs are near that no group makes: all covariances are
+    # estimated where there are tasks enough for them.
+    form = "full" if kin.sum() >= 2 * d else "diagonal"
+    effects = fit_random_effects(gram.select(kin), covariance=form, intercept="free", tol=1e-2)
+    own, dof = own_residuals(gram)
+    noise = np.where(dof >= OWN_ROWS, own / np.maximum(dof, 1.0), effects.sigma2)
+    spread = float(np.trace(effects.covariance))
+    if spread <= 1e-12 * max(float(noise.mean()), TINY):
+        return None
+    return _Population(gram, np.maximum(noise, 1e-9 * spread), effects.mean, effects.covariance)
+
+
+def together(u: Array, N: Array, rng: np.random.Generator) -> Array:
+    """Share of drawn groupings in which two tasks are in one group, (T, T) with zero diagonal."""
+    T = len(u)
+    sweeps = int(np.clip(SWEEPS // T, LEAST_SWEEPS, MOST_SWEEPS))
+    groups = _Groups(u, N)
+    counted = np.zeros((T, T))
+    alpha = 1.0
+    for sweep in range(sweeps):
+        for t in rng.permutation(T):
+            groups.draw(t, alpha, rng)
+        alpha = _draw_alpha(int((groups.size > 0).sum()), T, rng)
+        if sweep >= sweeps // 3:
+            counted += groups.member[:, None] == groups.member
+    np.fill_diagonal(counted, 0.0)
+    return counted / (sweeps - sweeps // 3)
+
+
+class _Groups:
+    """A grouping of all tasks, with the sums over every group; at first all tasks are outside."""
+
+    def __init__(self, u: Array, N: Array) -> None:
+        self.u = u
+        self.N = N
+        self.alone = _evidence(u, N)
+        self.member = np.full(len(u), -1)
+        self.size = np.zeros(len(u) + 1)
+        self.U = np.zeros((len(u) + 1, u.shape[1]))
+        self.S = np.zeros((len(u) + 1, *N.shape[1:]))
+
+    def draw(self, t: int, alpha: float, rng: np.random.Generator) -> None:
+        """A group for one task given those of all others: an old one by its size and evidence, or a new one."""
+        if self.member[t] >= 0:
+            self._move(t, self.member[t], -1)
+        there = np.flatnonzero(self.size > 0)
+        gain = _evidence(self.U[there] + self.u[t], self.S[there] + self.N[t]) - _evidence(self.U[there], self.S[there])
+        weight = np.append(np.log(self.size[there]) + gain, np.log(alpha) + self.alone[t])
+        p = np.cumsum(np.exp(weight - weight.max()))
+        chosen = int(np.searchsorted(p, p[-1] * rng.random()))
+        new = int(np.argmin(self.size))  # the first empty place
+        self.member[t] = there[chosen] if chosen < len(there) else new
+        self._move(t, self.member[t], 1)
+
+    def _move(self, t: int, group: int, sign: int) -> None:
+        self.size[group] += sign
+        self.U[group] += sign * self.u[t]
+        self.S[group] += sign * self.N[t]
+
+
+def _draw_alpha(count: int, T: int, rng: np.random.Generator) -> float:
+    """How ready the prior is to open groups, given how many there are among T tasks; on a grid."""
+    grid = np.geomspace(0.1, 10.0 * T, 25)
+    weight = count * np.log(grid) + gammaln(grid) - gammaln(grid + T)
+    p = np.exp(weight - weight.max())
+    return float(rng.choice(grid, p=p / p.sum()))
+
+
+def _evidence(u: Array, N: Array) -> Array:
+    """u' (I + N)^-1 u / 2 - log det (I + N) / 2 of every task or group."""
+    L = np.linalg.cholesky(np.eye(N.shape[-1]) + N)
+    z = np.linalg.solve(L, u[:, :, None])[:, :, 0]
+    return 0.5 * np.square(z).sum(axis=1) - np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
+
+
+def _root(S: Array) -> Array:
+    value, vector = np.linalg.eigh(S)
+    return vector * np.sqrt(np.maximum(value, 0.0))[..., None, :]
+
+
+def posterior(ratio: Array, share: float) -> Array:
+    """Probability that a pair is kin, from its log ratio and the share of kin among all pairs.
+
+    >>> posterior(np.log([9.0, 1.0]), 0.5).round(2)
+    array([0.9, 0.5])
+    """
+    if share <= 0:
+        return np.zeros_like(ratio)
+    odds = np.exp(np.clip(ratio + np.log(share / (1 - share)), -700.0, 700.0))
+    return odds / (1 + odds)
+
+
+def kin_share(ratio: Array, rounds: int = 100) -> float:
+    """The share of kin of greatest likelihood, as if pairs were independent."""
+    share = 0.1
+    for _ in range(rounds):
+        share = float(np.clip(posterior(ratio, share).mean(), 1e-6, 0.99))
+    return share
+
+
+def evidence_of_kin(ratio: Array) -> float:
+    """Log likelihood of the best share of kin over that of none."""
+    share = kin_share(ratio, 30)
+    return float(np.logaddexp(np.log1p(-share), np.log(share) + ratio).sum())

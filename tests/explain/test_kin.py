@@ -1,0 +1,107 @@
+"""Probabilities that tasks are kin: few false ones, power where groups are clear, and silence where there are none."""
+
+import json
+
+import networkx
+import numpy as np
+import pytest
+
+from kinfolk import GAMTL
+from kinfolk.baselines import Independent
+from kinfolk.datasets import make_groups
+from kinfolk.explain import communities, kinship, sure_edges
+from kinfolk.explain.kin import SURE
+from kinfolk.export import write_graph
+
+
+def drawn(W, n, seed):
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(len(W)), n)
+    X = rng.normal(size=(len(task), W.shape[1]))
+    return np.column_stack([task, X]), (X * W[task]).sum(axis=1) + rng.normal(size=len(task))
+
+
+def pairs(T):
+    return np.triu_indices(T, k=1)
+
+
+@pytest.mark.parametrize(("T", "n", "d"), [(20, 20, 5), (30, 25, 1), (16, 12, 10)])
+def test_tasks_around_one_mean_have_no_groups(T, n, d):
+    rng = np.random.default_rng(7)
+    false = 0
+    for seed in range(10):
+        found = kinship(Independent(task=0).fit(*drawn(1 + rng.normal(size=(T, d)), n, seed)))
+        false += bool((found.probability >= SURE).any())
+    assert false <= 1  # at most 10 % of sets
+
+
+def test_slopes_along_one_direction_are_not_taken_for_groups():
+    rng = np.random.default_rng(3)
+    sets = [1 + np.outer(rng.normal(size=24), rng.normal(size=4)) for _ in range(5)]
+    assert not any(kinship(Independent(task=0).fit(*drawn(W, 20, 1))).found for W in sets)
+
+
+def test_three_clusters_are_found_with_few_false_pairs():
+    true_found = []
+    false = []
+    group = np.arange(24) % 3
+    i, j = pairs(24)
+    kin = group[i] == group[j]
+    for seed in range(4):
+        W = 1.5 * np.random.default_rng(seed).normal(size=(3, 6))[group]
+        sure = kinship(Independent(task=0).fit(*drawn(W, 20, seed))).probability[i, j] >= SURE
+        true_found.append(sure[kin].mean())
+        false.append((sure & ~kin).sum() / max(sure.sum(), 1))
+    assert np.mean(true_found) > 0.6 and np.mean(false) < 0.1
+
+
+@pytest.fixture(scope="module")
+def model():
+    syn = make_groups(random_state=0)
+    return GAMTL(task=syn.task).fit(syn.data, syn.target)
+
+
+def test_edges_of_a_model_carry_their_confidence(model):
+    edges = model.edges()
+    inside = [e.confidence for e in edges if (e.task <= 12) == (e.neighbor <= 12) and max(e.task, e.neighbor) <= 18]
+    assert np.mean(inside) > 0.9
+    assert [(e.task, e.neighbor, e.weight) for e in edges] == [tuple(e) for e in model.graph_.edges()]
+
+
+@pytest.mark.parametrize("format", ["graphml", "json"])
+def test_written_edges_carry_their_confidence(model, tmp_path, format):
+    path = write_graph(model, tmp_path / f"graph.{format}")
+    read = {
+        "graphml": lambda: networkx.read_graphml(path).edges(data="confidence"),
+        "json": lambda: [(0, 0, link["confidence"]) for link in json.loads(path.read_text())["links"]],
+    }
+    expected = sorted(e.confidence for e in sure_edges(model))
+    assert sorted(sure for _, _, sure in read[format]()) == pytest.approx(expected)
+
+
+def test_every_group_and_every_loner_has_a_sentence(model):
+    found = communities(model)
+    assert found == model.graph_.communities()
+    assert found[0].said.startswith("Group 1 (1, 2, 3") and " beside " in found[0].said
+    assert found[-1].said.startswith("20 stands alone: ")
+
+
+def test_the_sentence_names_the_feature_that_was_made_to_differ():
+    W = np.ones((12, 4))
+    W[6:, 2] = -1.0
+    X, y = drawn(W, 40, 0)
+    said = communities(GAMTL(task=0).fit(X, y))[0].said
+    assert "2 works the other way" in said and said.count("beside") == 1
+
+
+def test_a_pair_is_called_a_pair():
+    W = np.ones((10, 3))
+    W[8:] = [[6.0, -6.0, 6.0]]
+    found = communities(GAMTL(task=0, neighbors=3).fit(*drawn(W, 40, 1)))
+    assert any(group == [8, 9] and group.said.startswith("Pair (8 and 9)") for group in found)
+
+
+def test_no_groups_is_said_where_there_are_none():
+    W = 1 + np.random.default_rng(5).normal(size=(15, 3))
+    found = GAMTL(task=0).fit(*drawn(W, 20, 2)).summary()
+    assert found.groups == ["No groups: these tasks scatter around one mean."] and "group" not in found.columns
