@@ -34,7 +34,7 @@ def test_every_number_has_its_label(fitted):
     found = fitted.summary()
     frame = found.frame()
     assert list(frame.index) == [*fitted.tasks_, "population"]
-    assert list(frame.columns[:6]) == ["rows", "level", "error", "alone", "gain", "group"]
+    assert list(frame.columns[:5]) == ["rows", "level", "error", "alone", "gain"]
     np.testing.assert_allclose(frame["rain"][:-1], fitted.coef_[:, 1])
     np.testing.assert_allclose(frame.loc["population", "rain"], fitted.population_coef_[1])
     np.testing.assert_allclose(frame["error"][:-1], fitted.cv_errors_)
