@@ -6,6 +6,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 from kinfolk import GAMTL
+from kinfolk.rows.tasks import read_rows
 from problems import frame, rows
 
 TABLE, Y = frame(3, T=4)
@@ -294,3 +295,14 @@ def test_sparse_tables_are_refused():
 
     with pytest.raises(TypeError, match="dense data is required"):
         GAMTL().fit(sparse.eye_array(5), np.ones(5))
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_labels_that_arrays_would_merge_are_refused(kind):
+    table = kind({"task": ["a", "a\0", "b"] * 4, "x": np.arange(12.0)})
+    with pytest.raises(ValueError, match=r"task column 'task' has the label 'a\\x00'.*strip it"):
+        read_rows(table, np.ones(12), task="task")
+    with pytest.raises(ValueError, match=r"has the label 'a\\x00'"):
+        GAMTL(task="task").fit(pl.DataFrame(table).with_columns(y=1.0).lazy(), "y")
+    with pytest.raises(ValueError, match=r"y has the label 'b\\x00'"):
+        read_rows(np.ones((4, 1)), pd.DataFrame(np.ones((4, 2)), columns=["b", "b\0"]), task=None)

@@ -271,7 +271,7 @@ class Model:
         if not self.parts:
             raise ValueError(
                 f"{self.name} is not a linear function of the targets: use GAMTL, GAMTLCV, RBFGAMTL, Independent, "
-                "Pooled, MeanShrunk or RandomSlopes"
+                "Pooled, MeanShrunk or RandomSlopes; those from files of kinfolk 0.1 must be fitted again"
             )
         return tuple(part.map(self.known) for part in self.parts if part.share > 0)
 

@@ -103,6 +103,8 @@ def read_rows(X: Any, y: Any, *, task: str | int | None, sample_weight: Any = No
         features = table
         count = y.shape[1] if y.ndim == 2 else 1
         labels = np.arange(count) if y_names is None else np.asarray(y_names)
+        if labels.dtype.kind == "U":
+            labels = _texts(np.asarray(y_names, dtype=object), "y")
         codes = None if y.ndim == 2 else np.zeros(len(y), np.intp)
         order = np.argsort(labels, kind="stable")
         labels = labels[order]
@@ -272,7 +274,7 @@ def _labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
         raise ValueError(_missing_label(missing, task))
     kinds = sorted({type(value).__name__ for value in column})
     if kinds == ["str"]:
-        return column.astype(str)
+        return _texts(column, f"task column {task!r}")
     as_numbers = np.array(column.tolist())
     if len(kinds) == 1 or as_numbers.dtype.kind in "iuf":
         return _labels(as_numbers, task) if as_numbers.dtype.kind != "O" else as_numbers
@@ -280,6 +282,14 @@ def _labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
         f"task column {task!r} mixes labels of type {' and '.join(kinds)}: "
         "make them all one type, e.g. with astype(str)"
     )
+
+
+def _texts(labels: NDArray[Any], where: str) -> NDArray[Any]:
+    """Texts as an array of them, which would cut zero characters off their ends: "a" and "a\\0" would become one."""
+    cut = [label for label in labels.tolist() if label.endswith("\0")]
+    if cut:
+        raise ValueError(f"{where} has the label {cut[0]!r}, which ends in a zero character: strip it from the labels")
+    return labels.astype(str)
 
 
 def _missing_label(missing: NDArray[np.bool_], task: str | int) -> str:

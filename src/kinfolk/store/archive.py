@@ -3,7 +3,7 @@
 Members are stored, not compressed, so that no file can grow when it is read. The comment of the archive, its last
 bytes, names the format, its version and the SHA-256 of all bytes before the digest:
 
-    kinfolk model 1 sha256 <64 hexadecimal digits>
+    kinfolk model 2 sha256 <64 hexadecimal digits>
 
 NumPy opens the file too: `numpy.load(path)["arrays/0"]`. Files are written to the letter of this form and read by it:
 whatever differs is refused.
@@ -77,6 +77,7 @@ class Archive:
 
     zip: zipfile.ZipFile
     count: int
+    version: int = VERSION
     read: dict[int, NDArray[Any]] = field(default_factory=dict)
 
     def header(self) -> bytes:
@@ -110,7 +111,7 @@ def open_archive(file: IO[bytes]) -> Archive:
     check_memory(size, "the arrays of the model file", "Load it on a machine with more memory.")
     _check_directory(file, size - len(seal[0]))
     archive = zipfile.ZipFile(file)
-    return Archive(archive, _checked_members(archive.infolist(), size))
+    return Archive(archive, _checked_members(archive.infolist(), size), int(seal[1]))
 
 
 def _digest(file: IO[bytes], size: int) -> bytes:

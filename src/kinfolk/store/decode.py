@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kinfolk.store import earlier
 from kinfolk.store.archive import DTYPE, Archive, ModelFileError
 from kinfolk.store.checks import check_estimator, check_record
 from kinfolk.store.classes import BSPLINE, ESTIMATORS, MODELS, NOT_STORED, RECORDS, TYPES, UFUNCS
@@ -138,7 +139,12 @@ class Decoder:
         if unknown:
             raise ModelFileError(f"{name} has no parameter {min(unknown)[:40]!r}")
         estimator = cls(**params)
-        for key, part in _typed(content["state"], dict).items():
+        state = _typed(content["state"], dict)
+        if self.archive.version == earlier.FORMAT and name in MODELS:
+            kept = {key: self.value(part) for key, part in state.items() if key != "members_"}
+            estimator.model_ = earlier.model_of_attributes(kept)
+            state = {}
+        for key, part in state.items():
             if not _may_be_set(cls, key):
                 raise ModelFileError(f"{name} has no fitted attribute {key[:40]!r}")
             vars(estimator)[key] = self.value(part)

@@ -62,7 +62,7 @@ class Recipe:
         ridge = np.diag(self.ridge * equations.penalised())
         if effects is not None and METRICS[self.metric]:
             # In the unknowns v with w = root v the tasks vary alike in every direction, so plain distances do.
-            equations = equations.in_basis(effects.root() / _unit_of_levels(effects))
+            equations = equations.in_basis(effects.root() / unit_of_levels(effects))
             assert equations.basis is not None
             ridge = equations.basis.T @ ridge @ equations.basis
         scale = np.ones(equations.shape[1])
@@ -84,7 +84,7 @@ class Recipe:
         )
 
 
-def _unit_of_levels(effects: RandomEffects) -> float:
+def unit_of_levels(effects: RandomEffects) -> float:
     """Standard deviation of random intercepts; 1 where there are none, or nothing to compare them with.
 
     Unknowns over it vary as much as the intercepts and have their unit, that of y: sums over both then have a meaning.

@@ -116,7 +116,10 @@ def sum_frame(frame: Any, roles: Roles, *, k: int = 1, random_state: Any = None)
         *(nw.col(f"c{j}").sum().alias(f"s{j}") for j in range(p)),
         *(nw.col(f"p{i}_{j}").sum().alias(f"p{i}_{j}") for i, j in pairs),
     )
-    columns = {name: series.to_numpy() for name, series in found.collect().to_dict(as_series=True).items()}
+    sums = found.collect()
+    columns = {name: series.to_numpy() for name, series in sums.to_dict(as_series=True).items()}
+    if columns["_task"].dtype.kind == "U":  # such arrays have cut zero characters off, and tasks would be one
+        columns["_task"] = np.array(sums["_task"].to_list(), dtype=object)
     _check_values(columns, values, roles.task)
     return _statistics(columns, roles, p, k)
 
