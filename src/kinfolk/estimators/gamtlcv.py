@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,7 +28,6 @@ from kinfolk.threads import limited_threads
 
 MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's own data
 ENLARGE = 2  # times that the grid of strengths may grow at the edge where the best one lies
-MANY_TASKS = 250  # above, the grid is searched along its axes
 FINALISTS = 4  # graphs that may share in the mixture
 CURVES_RIDGE = 1e-4  # wide bumps are nearly collinear: without it their mean has wild errors away from the rows
 CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
@@ -43,8 +41,8 @@ class GAMTLCV(GraphRegressor):
 
     - the limits without a graph: task mean, ridge per task, pooled with own and with common intercepts, shrunk to the
       mean, random slopes, each with its penalty chosen on the same folds;
-    - GAMTL over `metrics`, `anchors`, `neighbors`, `strengths` and `ridges`; strengths grow at an edge that is best.
-      With more than 250 tasks one of them is varied at a time, and stronger pulls are tried where weaker are worse.
+    - GAMTL over `strengths`, `ridges`, `neighbors`, `anchors` and `metrics`, one of them varied at a time from the best
+      so far; stronger pulls are tried where weaker are worse, and strengths grow at an edge that is best.
 
     All are linear in the same features, so the prediction is the mixture of them with the least held-out error, the
     tasks weighted so that one with large errors does not rule. If the graph lowers that error by more than `guard`
@@ -152,11 +150,7 @@ class GAMTLCV(GraphRegressor):
         scale = feature_scale(folds.total)
         search = Search(folds.rescaled(scale), self.n_jobs, self.callback)
         search.add(limits(search.folds, mean_ridge=MEAN_RIDGE, slopes=True))
-        axes = self._axes(search)
-        if folds.total.n_tasks <= MANY_TASKS:
-            search.add([graph_member(**dict(zip(axes, point, strict=True))) for point in product(*axes.values())])
-        else:
-            search.add_axis_by_axis(axes, graph_member)
+        search.add_axis_by_axis(self._axes(search), graph_member)
         self._enlarge(search, graph_member)
         return search, scale
 
