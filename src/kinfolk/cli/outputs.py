@@ -22,6 +22,7 @@ KINDS: dict[str, Callable[[bytes, bytes], bool]] = {
     "page": lambda head, tail: head.lstrip().startswith((b"<!doctype html", b"<html")),
     "picture": lambda head, tail: head.startswith(b"\x89png"),
     "table of predictions": lambda head, tail: b"prediction" in head.partition(b"\n")[0] or head.startswith(b"par1"),
+    "table": lambda head, tail: head.startswith(b"car_park,when"),
     "graph": lambda head, tail: head.startswith((b"task,neighbor,weight", b"{")) or b"<graphml" in head,
 }
 

@@ -10,14 +10,17 @@ from kinfolk._version import __version__
 from kinfolk.cli.outputs import output_path
 
 DESCRIPTION = """\
-Finds which of your tasks are kin and lets them learn from each other: one regression per task (patient, store, sensor),
-fitted together with a sparse graph over the tasks."""
+You have a table with a column that says which patient, store or sensor a row belongs to, and a column to predict.
+kinfolk fits one model for each of them, lets those that are alike learn from each other, and shows you who is alike."""
 
 PARTS = ("all", "synthetic", "wiener", "birmingham", "parkinsons")
 
 EXAMPLES = {
     "": """\
-from a table to a report:
+try it, on a table that comes with the package:
+  kinfolk demo --table car_parks.csv
+  kinfolk fit car_parks.csv --task car_park --target percent_full --report report.html
+from your table to a report, and to predictions:
   kinfolk fit data.csv --task patient --target score --out model.kin --report report.html
   kinfolk predict model.kin new.csv --out predictions.csv
 does sharing help on this table, and which method is best?
@@ -74,16 +77,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"kinfolk {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="command")
-    _add_fit(_command(commands, "fit", "fit a table, write a model and a report"))
-    _add_predict(_command(commands, "predict", "predict the rows of a table with a model"))
-    _add_report(_command(commands, "report", "write a page about a model and a table"))
-    _add_graph(_command(commands, "graph", "write the graph of a model as CSV, GraphML or JSON"))
-    _add_compare(
-        _command(commands, "compare", "try all methods on a table: does sharing help, and which method to use")
-    )
+    _add_fit(_command(commands, "fit", "fit a table; write the model and a page about it"))
+    _add_predict(_command(commands, "predict", "predict new rows with a model"))
+    _add_report(_command(commands, "report", "write the page about a model and a table"))
+    _add_graph(_command(commands, "graph", "write who is alike, as CSV, GraphML or JSON"))
+    _add_compare(_command(commands, "compare", "try all methods on a table: does sharing help, and which one to use"))
     _command(commands, "methods", "list the methods that can be fitted and compared")
     _add_reproduce(_command(commands, "reproduce", "the paper's tables and figures, computed anew"))
-    _add_demo(_command(commands, "demo", "fit the built-in example, explain it, draw its graph, write its report"))
+    _add_demo(_command(commands, "demo", "fit a made-up example and explain it, or write an example table"))
     return parser
 
 
@@ -176,6 +177,12 @@ def _add_reproduce(command: argparse.ArgumentParser) -> None:
 
 def _add_demo(command: argparse.ArgumentParser) -> None:
     _add_out(command, "(%(default)s)", Path("kinfolk-demo"), metavar="DIR")
+    command.add_argument(
+        "--table",
+        type=output_path,
+        metavar="FILE",
+        help="only write the example table, 28 car parks, to try kinfolk fit on",
+    )
     command.add_argument("--seed", type=int, default=0, help="seed of the example data (%(default)s)")
 
 
@@ -190,7 +197,7 @@ def _add_training_table(command: argparse.ArgumentParser) -> None:
     columns = command.add_argument_group("the columns")
     columns.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COLUMN", help="not used")
     columns.add_argument(
-        "--groups", metavar="COLUMN", help="rows of one value here (sitting, day) stay in one fold; no input"
+        "--groups", metavar="COLUMN", help="rows of one value here (sitting, day) stay in one fold; no feature"
     )
     columns.add_argument(
         "--categorical", nargs="+", action="extend", default=[], metavar="COLUMN", help="categories, even if numbers"

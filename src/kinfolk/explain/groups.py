@@ -10,7 +10,7 @@ from scipy import stats
 
 from kinfolk.explain.coefficients import ERROR_RATE, FeatureMark, feature_names, group_profile
 from kinfolk.explain.joint import Joint, joint_of
-from kinfolk.explain.kin import Kinship
+from kinfolk.explain.kin import SURE, Kinship
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.model import Model
 from kinfolk.rows.gram import TINY
@@ -59,7 +59,10 @@ def _confidence(kin: Kinship | None, inside: Any) -> str:
     if kin is None or not kin.found or len(inside) < 2:
         return ""
     pairs = kin.probability[np.ix_(inside, inside)].sum() / (len(inside) * (len(inside) - 1))
-    return f"; two of them are kin with a probability of {pairs:.2f} on average"
+    word = "loose"
+    if pairs >= 0.5:
+        word = "sure" if pairs >= SURE else "likely"
+    return f"; a {word} group, two of which are kin with a probability of {pairs:.2f}"
 
 
 def _joint(model: Model) -> Joint | None:

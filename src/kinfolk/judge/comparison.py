@@ -20,7 +20,9 @@ from kinfolk.judge.errors import Errors, Gain
 from kinfolk.judge.verdict import HELPS, Verdict, effect_of, sharing_sentence
 from kinfolk.methods.independent import Independent
 from kinfolk.progress import Callback, report
+from kinfolk.rows.columns import Columns, ruled
 from kinfolk.rows.folds import fold_of_rows
+from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tasks import Rows, read_rows
 from kinfolk.words import amount, cut, percent
 
@@ -212,10 +214,19 @@ def compare(
     ('pooled', 6.0)
     """
     rows = read_rows(X, y, task=task)
-    chosen = contestants(methods, scaled, cv=cv, random_state=random_state, n_jobs=n_jobs)
+    encoder = encoder_of(rows)
+    chosen = contestants(methods, encoder, cv=cv, random_state=random_state, n_jobs=n_jobs)
     return compare_rows(
-        rows, chosen, scaled, cv=cv, groups=groups, time_limit=time_limit, random_state=random_state, callback=callback
+        rows, chosen, encoder, cv=cv, groups=groups, time_limit=time_limit, random_state=random_state, callback=callback
     )
+
+
+def encoder_of(rows: Rows) -> Transformer:
+    """What stands between a table and the methods: standard scores, or the rules for columns that are not numbers."""
+    rules = ruled(Columns(rows.schema), rows.table).transformer
+    if rules is None:
+        return scaled
+    return lambda scale: TableRules(scale=True, kinds=rules.found_kinds)
 
 
 def compare_rows(

@@ -36,7 +36,7 @@ class TaskMean(MultiTaskRegressor):
     array([2., 5.])
     """
 
-    shares: ClassVar[str] = "nothing shared, no inputs"
+    shares: ClassVar[str] = "nothing shared, no features"
     simplicity: ClassVar[int] = 0
 
     def needs_two_rows(self) -> bool:

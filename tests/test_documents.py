@@ -1,0 +1,46 @@
+"""Every command and code block of README, quick start, command line and coming-from runs and prints what it says."""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "docs"))
+
+from printed import DOCUMENTS, ROOT, checked, differs, steps
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_the_document_prints_what_it_says(path):
+    wrong = [f"{code}\n{said}" for code, said, _, _ in checked(path) if said]
+    assert not wrong, "\n\n".join([*wrong, "python docs/printed.py writes what is printed"])
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.stem)
+def test_every_extra_that_is_installed_exists(path):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    asked = {
+        name
+        for found in re.findall(r"pip install '(?:\.|kinfolk)\[([\w,]+)\]'", path.read_text())
+        for name in found.split(",")
+    }
+    assert asked <= set(extras)
+
+
+def test_a_session_is_commands_and_what_they_print():
+    session = "```\n$ kinfolk fit a \\\n    b\nnote: x\n$ kinfolk methods\ny\n```\n"
+    text = session + "```python\nprint(1)\n```\n\nprints\n\n```\n1\n```\n"
+    found = [(kind, code, expected) for _, kind, code, expected in steps(text)]
+    assert found == [
+        ("command", "kinfolk fit a      b", "note: x\n"),
+        ("command", "kinfolk methods", "y\n"),
+        ("python", "print(1)\n", "1\n"),
+    ]
+
+
+def test_numbers_may_differ_by_a_little_and_words_may_not():
+    assert not differs("error 11.08 in 4 s\n", "error 11.10 in 19 s\n")
+    assert differs("error 11.08\n", "error 12.1\n") and differs("helps\n", "hurts\n") and differs("a\n", "a b\n")
+    assert not differs("a 1\n...\nz\n", "a 1\nb\nc\nz\n")
