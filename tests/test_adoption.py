@@ -54,12 +54,12 @@ def test_a_tuned_model_adopts_too(data):
 def test_the_others_keep_their_coefficients_and_edges(data):
     old, few = parted(data, 3, 4)
     model = GAMTL(task=data.task).fit(*old)
-    coef, adjacency = model.coef_.copy(), model.adjacency_.toarray()
+    coef, coupling = model.coef_.copy(), model.coupling_.toarray()
     model.adopt(*few)
     others = np.flatnonzero(model.tasks_ != 3)
     np.testing.assert_array_equal(model.coef_[others], coef)
-    np.testing.assert_array_equal(model.adjacency_.toarray()[np.ix_(others, others)], adjacency)
-    assert abs(model.adjacency_ - model.adjacency_.T).max() == 0
+    np.testing.assert_array_equal(model.coupling_.toarray()[np.ix_(others, others)], coupling)
+    assert abs(model.coupling_ - model.coupling_.T).max() == 0
 
 
 def test_dropping_what_was_adopted_gives_the_model_back(data):
@@ -96,7 +96,7 @@ def test_edges_and_weights_are_each_best_for_the_other(data):
     problem = part.coupling.problem(part.equations(model.gram_))
     V = problem.equations.unknowns(model.coef_, model.intercept_)
     np.testing.assert_allclose(V, part.V, atol=1e-8)
-    around = Neighborhood(problem, V, model.graph_.degree)
+    around = Neighborhood(problem, V, np.asarray(model.coupling_.sum(axis=1)).ravel())
     v = V[4] + 0.3
     a = around.edges(v)
     far = ((V - v) ** 2).sum(axis=1)

@@ -97,13 +97,15 @@ def test_standard_deviations_are_worked_out_once(monkeypatch):
     assert len(calls) == 1
 
 
-def test_the_graph_that_is_shown_is_the_one_that_predicts():
+def test_the_graph_that_predicts_is_kept_beside_the_one_that_is_shown():
     data = make_groups(random_state=1)
     model = GAMTLCV(task=data.task).fit(data.data, data.target)
     part = model.model_.graph_part
     assert model.graph_helps_ and part.share > 0
-    np.testing.assert_array_equal(part.coupling.adjacency.toarray(), model.adjacency_.toarray())
+    np.testing.assert_array_equal(part.coupling.adjacency.toarray(), model.coupling_.toarray())
     assert model.optimality_["duality_gap"] < 1e-4
+    assert model.optimality_["shown_gap"] < 1e-10
+    assert model.adjacency_.nnz < model.coupling_.nnz / 1.5
 
 
 def test_after_adoption_explanations_are_in_the_units_of_the_fit():

@@ -35,10 +35,14 @@ def test_a_task_with_hardly_any_degree_is_an_outlier():
     assert graph.outliers(below=0.0) == []
 
 
-def test_a_remote_task_is_an_outlier_even_if_well_connected():
-    graph = TaskGraph(CHAIN.adjacency, NAMES, remoteness=np.array([1.0, 50.0, 1.0, 1.0]))
-    assert graph.outliers() == ["bob"]
-    assert graph.outliers(beyond=100.0) == []
+def test_parts_of_one_cloud_of_points_are_one_group():
+    rng = np.random.default_rng(5)
+    A = knn_graph(40, 3)
+    alone = TaskGraph(A, np.arange(40), rng.normal(size=(40, 6)))
+    apart = TaskGraph(A, np.arange(40), 10.0 * louvain(A)[:, None] + rng.normal(size=(40, 6)))
+    assert len(np.unique(louvain(A))) > 3
+    assert len(alone.communities()) == 1
+    np.testing.assert_array_equal(apart.groups(), louvain(A))
 
 
 def test_expanding_keeps_edges_and_adds_lonely_tasks():

@@ -17,7 +17,7 @@ LABELS = np.array(list("abdef"))
 MORE = np.array(list("abcdef"))
 RELATED = np.array([[0, 3, 3, 0, 0], [3, 0, 3, 0, 0], [3, 3, 0, 0, 0], [0, 0, 0, 0, 2], [0, 0, 0, 2, 0]]) / 4
 STRUCTURES = {
-    "graph": TaskGraph(sparse.csr_array(RELATED), LABELS, np.arange(1.0, 6.0)),
+    "graph": TaskGraph(sparse.csr_array(RELATED), LABELS, np.array([[1.0], [1.5], [2.0], [7.0], [8.0]])),
     "covariance": TaskCovariance(4 * (RELATED + np.eye(5)), LABELS),
     "precision": TaskPrecision(np.linalg.inv(RELATED + np.eye(5)), LABELS),
     "tree": TaskTree([[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]], LABELS),

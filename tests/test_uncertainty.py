@@ -8,6 +8,7 @@ import kinfolk.methods.gamtl.coupling
 import kinfolk.methods.uncertainty
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import MTRL, Independent, RandomSlopes
+from kinfolk.graph import laplacian
 from kinfolk.methods.uncertainty import Uncertainty, error_covariance, likelihood, moderated, uncertainty
 
 FACTOR = 1.6449  # of the standard deviation, for 90 %
@@ -75,7 +76,7 @@ def test_at_the_right_prior_the_covariance_is_the_posterior_one():
     model = GAMTL(task=0).fit(*train)
     (part,) = model.model_.maps
     T, d = model.coef_.shape
-    L = 2 * model.gamma_ * model.graph_.laplacian.toarray()
+    L = 2 * model.gamma_ * laplacian(model.coupling_).toarray()
     M = np.kron(L, np.eye(d))
     for t in range(T):
         at = slice(t * d, (t + 1) * d)
@@ -96,7 +97,7 @@ def test_the_likelihood_finds_the_noise_and_the_spread_it_was_drawn_with():
     task = np.repeat(np.arange(T), 15)
     X = rng.normal(size=(len(task), d))
     model = GAMTL(task=0, ridge=1.0).fit(np.column_stack([task, X]), rng.normal(size=len(task)))
-    precision = 2 * model.gamma_ * model.graph_.laplacian.toarray() + np.eye(T)
+    precision = 2 * model.gamma_ * laplacian(model.coupling_).toarray() + np.eye(T)
     sigma2, kappa = 0.49, 4.0
     W = np.linalg.cholesky(np.linalg.inv(precision)) @ rng.normal(size=(T, d)) * np.sqrt(sigma2 * kappa)
     y = np.einsum("nd,nd->n", X, W[task]) + np.sqrt(sigma2) * rng.normal(size=len(task))

@@ -70,7 +70,7 @@ def test_a_part_is_what_the_model_makes_of_one_task_s_targets(rows, intercept):
     only = np.where(X[:, 0] == 2, y, 0.0)
     coupling = model.model_.parts[0].coupling
     equations = normal_equations(GAMTL(task=0).fit(X, only).gram_, intercept)
-    system = coupling.problem(equations).system(model.adjacency_)
+    system = coupling.problem(equations).system(model.coupling_)
     W, c = equations.coefficients(solve_system(system, method="direct").value)
     parts = contributions(model)
     np.testing.assert_allclose(parts.coef[:, 2], W, atol=1e-9)

@@ -31,21 +31,21 @@ def test_solving_again_gives_the_fitted_coefficients_and_graph(kwargs):
     joint = joint_of(model, "test")
     np.testing.assert_allclose(joint.coef, model.coef_, rtol=1e-6, atol=1e-8)
     again = quietly(joint.problem, tol=1e-10)
-    np.testing.assert_allclose(again.graph.value.toarray(), model.adjacency_.toarray(), atol=1e-6)
+    np.testing.assert_allclose(again.graph.value.toarray(), model.coupling_.toarray(), atol=1e-6)
 
 
 def test_the_joint_problem_of_gamtlcv_is_that_of_its_graph():
     table, y = frame(2, T=6, d=3, n=(12, 20))
     model = GAMTLCV(task="who", strengths=(1.0,), ridges=(1.0,), anchors=(0.0,), metrics=("learned",)).fit(table, y)
     again = quietly(joint_of(model, "test").problem, tol=1e-6)
-    np.testing.assert_allclose(again.graph.value.toarray(), model.adjacency_.toarray(), atol=1e-6)
+    np.testing.assert_allclose(again.graph.value.toarray(), model.coupling_.toarray(), atol=1e-6)
 
 
 def test_degrees_of_freedom_are_the_trace_of_each_tasks_part_of_the_hat_matrix():
     X, y, task = rows(1, T=4, d=3, n=(5, 9))
     model = GAMTL().fit_gram(GramStats.from_rows(X, y, task))
     joint = joint_of(model, "test")
-    system = joint.problem.system(model.adjacency_)
+    system = joint.problem.system(model.coupling_)
     M = dense_matrix(system)
     wide = np.zeros((len(y), 4, 3))
     for i, t in enumerate(task):
@@ -59,7 +59,7 @@ def test_degrees_of_freedom_are_the_trace_of_each_tasks_part_of_the_hat_matrix()
 def test_random_probes_estimate_the_same_degrees_of_freedom(monkeypatch):
     model, *_ = fitted(T=8, d=4)
     joint = joint_of(model, "test")
-    system = joint.problem.system(model.adjacency_)
+    system = joint.problem.system(model.coupling_)
     exact = degrees_of_freedom(system, joint.problem.equations)
     monkeypatch.setattr(module, "DENSE_UNKNOWNS", 0)
     monkeypatch.setattr(module, "PROBES", 400)
@@ -92,7 +92,7 @@ def test_standard_errors_of_a_contrast_are_those_of_new_noise_in_the_targets(kwa
 
     def contrast(y):
         problem = joint.on(GramStats.from_rows(X, y, model.tasks_[task]))
-        return c @ problem.equations.coefficients(problem.weight_step(model.adjacency_, None).value)[0]
+        return c @ problem.equations.coefficients(problem.weight_step(model.coupling_, None).value)[0]
 
     base = contrast(y)
     moved = np.array([contrast(y + np.eye(len(y))[i]) - base for i in range(len(y))])

@@ -11,6 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
 from kinfolk.baselines import CCMTL, TAT, Independent
+from kinfolk.graph import squared_distances
+from kinfolk.methods.gamtl.shown import usual_neighbors
 from kinfolk.progress import Progress
 from kinfolk.report import compact_html, render, summarize, write_report
 from kinfolk.report import summary as summary_module
@@ -41,26 +43,23 @@ def test_the_path_goes_from_sparse_to_dense_around_the_fitted_graph(summary):
 
 
 def test_at_the_fitted_sparsity_the_path_meets_the_fitted_graph(model):
-    """The graph step at the fitted coefficients, calibrated to as many neighbours, is the fitted graph."""
-    from kinfolk.graph import graph_of_weights
-    from kinfolk.report.views import comparable_coefficients
+    """The graph step at the points of the graph, calibrated to as many neighbours, is the fitted graph."""
+    from kinfolk.graph import graph_of_weights, theta_of_weights
 
-    W = comparable_coefficients(model.model_)
-    A = graph_of_weights(W, alpha=model.alpha_, beta=model.beta_, gamma=model.gamma_).value
-    np.testing.assert_allclose(A.toarray(), model.adjacency_.toarray(), atol=1e-3 * model.adjacency_.max())
+    points = model.graph_.points
+    A = graph_of_weights(points, alpha=1.0, beta=0.5, gamma=theta_of_weights(points, usual_neighbors(20))).value
+    np.testing.assert_allclose(A.toarray(), model.adjacency_.toarray(), atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [GAMTL, GAMTLCV, RBFGAMTL])
-def test_the_path_compares_coefficients_in_the_units_of_the_graph_step(kind):
-    from kinfolk.explain.joint import joint_of
-    from kinfolk.report.views import comparable_coefficients
-
+def test_tasks_are_compared_by_what_they_predict(kind):
     table, y = frame(1)
     table["x1"] *= 100.0
-    metric = {"metric": "identity"} if kind is GAMTL else {"metrics": ("identity",)}
-    model = kind(task="who", **metric).fit(table, y)
-    units = joint_of(model, "the test").units
-    np.testing.assert_allclose(comparable_coefficients(model.model_), model.coef_ * units)
+    model = kind(task="who").fit(table, y)
+    who = np.unique(table["who"])
+    f = np.stack([model.predict(table.assign(who=name)) for name in who])
+    Z = ((f[:, None] - f) ** 2).mean(axis=2)
+    np.testing.assert_allclose(squared_distances(model.graph_.points), Z, rtol=1e-6, atol=1e-9)
 
 
 def test_a_given_graph_is_thinned_by_weight(syn):

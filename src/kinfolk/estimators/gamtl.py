@@ -11,11 +11,10 @@ from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.methods.gamtl.alternate import Alternation
 from kinfolk.methods.gamtl.calibrate import METRICS, Recipe
 from kinfolk.methods.gamtl.coupling import GraphCoupling
-from kinfolk.methods.gamtl.problem import Problem, remoteness, usual_rounds
+from kinfolk.methods.gamtl.problem import Problem, usual_rounds
 from kinfolk.methods.method import warn_of_constant_features
 from kinfolk.methods.model import Course, Model, Part
 from kinfolk.methods.parameters import choice, number, parameters
-from kinfolk.methods.structures import TaskGraph
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import GramStats
 from kinfolk.solvers.equations import INTERCEPTS
@@ -37,7 +36,8 @@ class GAMTL(GraphRegressor):
     ----------
     task : name or position of the task column of X; None if y has one column per task
     alpha, beta, gamma : the paper's three numbers; all of them or none
-    neighbors : about how many neighbours a task has in the first graph (used without alpha, beta, gamma)
+    neighbors : about how many neighbours a task has in the graph that is shown, and in the first one that couples (used
+        without alpha, beta, gamma); by default 1 + log T, at most half of the others, and 5 in the first that couples
     strength : how hard neighbours pull; 1: on average as hard as a task's own data
     ridge : penalty on ||W||^2
     anchor : in [0, 1]; share of the coupling that ties every task to all others alike
@@ -59,10 +59,12 @@ class GAMTL(GraphRegressor):
     Attributes
     ----------
     coef_, intercept_ : arrays of shape (T, d) and (T,); tasks_ : their labels
-    adjacency_ : sparse (T, T); graph_ : the same as a `TaskGraph` with names
+    adjacency_ : sparse (T, T), the graph to be read: the best one at the fitted predictions, with about `neighbors`
+        neighbours per task; with alpha, beta, gamma that of the joint optimum. graph_ : the same as a `TaskGraph`
+    coupling_ : sparse (T, T), the graph along which coefficients were coupled; in groups it is nearly complete
     alpha_, beta_, gamma_ : the numbers of Eq. 8 that were used
     objective_history_, n_iter_, converged_ : the course of the alternation
-    optimality_ : weights_residual, graph_residual and duality_gap at the end
+    optimality_ : weights_residual, graph_residual and duality_gap at the end; shown_gap of the graph to be read
     relevance_ : how much each coefficient varies between tasks
 
     Examples
@@ -85,7 +87,7 @@ class GAMTL(GraphRegressor):
     alpha: float | None = number(None, above=0, also=(None,))
     beta: float | None = number(None, above=0, also=(None,))
     gamma: float | None = number(None, at_least=0, also=(None,))
-    neighbors: float = number(5, above=0)
+    neighbors: float | None = number(None, above=0, also=(None,))
     strength: float = number(1.0, at_least=0)
     ridge: float = number(1.0, at_least=0)
     anchor: float = number(0.0, at_least=0, at_most=1)
@@ -127,7 +129,6 @@ class GAMTL(GraphRegressor):
             gram,
             W,
             c,
-            structure=TaskGraph(result.graph.value, gram.labels, remoteness(V * problem.scale, problem.candidates)),
             parts=(part,),
             course=Course(problem.optimality(result), result.history, result.n_iter, result.converged),
             details={

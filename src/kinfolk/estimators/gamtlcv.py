@@ -52,7 +52,7 @@ class GAMTLCV(GraphRegressor):
     Parameters
     ----------
     task : name or position of the task column of X; None if y has one column per task
-    neighbors : numbers of neighbours to try
+    neighbors : numbers of neighbours to try, see `GAMTL`
     strengths : how hard neighbours pull, to try
     ridges : penalties to try, in multiples of the best one of a ridge per task
     anchors, metrics : to try, see `GAMTL`
@@ -73,7 +73,8 @@ class GAMTLCV(GraphRegressor):
     Attributes
     ----------
     coef_, intercept_ : arrays of shape (T, d) and (T,); tasks_ : their labels
-    adjacency_, graph_ : the graph of the best GAMTL that was tried, as it takes part in predictions
+    adjacency_, graph_ : the graph to be read: best at the predictions, with about `neighbors` neighbours per task
+    coupling_ : the graph of the best GAMTL that was tried, as it takes part in predictions
     graph_helps_ : whether the graph takes part in predictions; gain_ : its gain and standard error
     best_params_ : of the best GAMTL candidate; mixture_ : name of every model that takes part, with its share
     cv_results_ : a row per model that was tried: parameters, held-out RMSE pooled and mean over tasks
@@ -86,7 +87,7 @@ class GAMTLCV(GraphRegressor):
     simplicity: ClassVar[int] = 50
     scales_itself: ClassVar[bool] = True
 
-    neighbors: tuple[float, ...] = (5,)
+    neighbors: tuple[float | None, ...] = (None,)
     strengths: tuple[float, ...] = (0.1, 1.0, 10.0)
     ridges: tuple[float, ...] = (0.1, 1.0)
     anchors: tuple[float, ...] = (0.0, 0.5)
@@ -287,7 +288,8 @@ def head_error(folds: Folds) -> float:
 
 def graph_member(**point: Any) -> Member:
     """A point of GAMTL's grid."""
-    words = ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in point.items())
+    said = {name: value for name, value in point.items() if value is not None}
+    words = ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in said.items())
     return Member(f"GAMTL ({words})", GAMTL(**point), Draft(**point), point, has_graph=True)
 
 

@@ -8,10 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from kinfolk.methods.change import adopted, dropped, task_positions
+from kinfolk.methods.change import adopted, dropped, task_positions, with_shown_graph
 from kinfolk.methods.method import Face, MultiTaskRegressor
-from kinfolk.methods.model import as_model
+from kinfolk.methods.model import Model, as_model
 from kinfolk.methods.parameters import parameters
+from kinfolk.rows.columns import Columns
 
 
 @parameters
@@ -20,6 +21,10 @@ class GraphRegressor(MultiTaskRegressor):
 
     edge_confidence = Face("kinfolk.explain", "edge_confidence")
     edges = Face("kinfolk.explain", "sure_edges")
+
+    def keep(self, model: Model, columns: Columns) -> Self:
+        """Become the estimator of a fitted model, with the graph that people read."""
+        return super().keep(with_shown_graph(model), columns)
 
     def adopt(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Attach new tasks, however few rows they have; those that are there keep their coefficients.

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from kinfolk.explain.draws import Blocks, FreshNoise, Unrelated
 from kinfolk.explain.joint import Joint, graph_of, joint_of, quietly, rows_like
-from kinfolk.methods.gamtl.calibrate import calibrated, theta_at_start
+from kinfolk.methods.gamtl.calibrate import COUPLED, calibrated, theta_at_start
 from kinfolk.methods.gamtl.problem import Problem, independent
 from kinfolk.methods.model import Model, as_model
 from kinfolk.progress import Callback, report
@@ -184,7 +184,7 @@ def _by_chance(
     problem = joint.on(unrelated.draw(rng))
     recipe = joint.recipe
     if recipe.gamma is None:
-        problem = calibrated(problem, theta_at_start(problem, recipe.neighbors), recipe.strength)
+        problem = calibrated(problem, theta_at_start(problem, recipe.neighbors or COUPLED), recipe.strength)
     else:
         # Coefficients c times as large are the same problem with alpha and beta c^2 times as large.
         factor = _spread(independent(problem.equations, problem.ridge) * problem.scale, kin) / max(spread, TINY)

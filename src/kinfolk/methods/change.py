@@ -11,8 +11,8 @@ from scipy import sparse
 
 from kinfolk.methods.gamtl.adopt import adopt_tasks
 from kinfolk.methods.gamtl.coupling import GraphCoupling
-from kinfolk.methods.gamtl.problem import remoteness
-from kinfolk.methods.model import ByTask, Model, Part
+from kinfolk.methods.gamtl.shown import shown_graph
+from kinfolk.methods.model import ByTask, Course, Model, Part
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import task_codes
@@ -48,7 +48,7 @@ def adopted(model: Model, new: GramStats) -> Model:
         gram=gram,
         columns=None if model.columns is None else model.columns.with_labels(gram.labels),
     )
-    return replace(grown, structure=_shown_graph(grown))
+    return with_shown_graph(grown)
 
 
 def dropped(model: Model, tasks: Positions) -> Model:
@@ -58,20 +58,38 @@ def dropped(model: Model, tasks: Positions) -> Model:
         raise ValueError(f"drop would remove all {len(model.labels)} tasks: at least one must stay")
     assert model.gram is not None
     kept_seen = np.isin(np.flatnonzero(model.seen), kept)
-    graph = model.structure
-    return replace(
+    smaller = replace(
         model,
         labels=model.labels[kept],
         seen=model.seen[kept],
         coef=model.coef[kept],
         intercept=model.intercept[kept],
-        structure=None if graph is None else graph.among(kept),
         parts=tuple(_part_of(part, kept_seen) for part in model.parts),
         held_out=None if model.held_out is None else model.held_out.of(kept),
         details={k: v.taken(kept) if isinstance(v, ByTask) else v for k, v in model.details.items()},
         gram=model.gram.select(kept),
         columns=None if model.columns is None else model.columns.with_labels(model.labels[kept]),
     )
+    return with_shown_graph(smaller)
+
+
+def with_shown_graph(model: Model) -> Model:
+    """The model with the graph that people read, and its certificates.
+
+    That is the coupling graph itself where the paper's alpha, beta and gamma were given, else one of its own.
+    """
+    part = model.graph_part
+    assert part is not None
+    coupling = part.coupling
+    assert isinstance(coupling, GraphCoupling)
+    labels = model.labels[model.seen]
+    if coupling.recipe.gamma is not None:
+        points = part.V * coupling.penalty.scale
+        return replace(model, structure=TaskGraph(coupling.adjacency, labels, points).expanded(model.labels))
+    graph, certificates = shown_graph(model.known, model.coef[model.seen], model.intercept[model.seen], coupling.recipe)
+    course = model.course or Course({})
+    course = replace(course, optimality=course.optimality | certificates)
+    return replace(model, structure=graph.expanded(model.labels), course=course)
 
 
 def task_positions(model: Model, tasks: Any) -> Positions:
@@ -111,15 +129,6 @@ def _part_of(part: Part, kept: NDArray[np.bool_]) -> Part:
     if isinstance(coupling, GraphCoupling):
         coupling = replace(coupling, adjacency=sparse.csr_array(coupling.adjacency[kept][:, kept]))
     return replace(part, coupling=coupling, V=part.V[kept])
-
-
-def _shown_graph(model: Model) -> TaskGraph:
-    """The graph of the part that is shown, among all tasks."""
-    part = model.graph_part
-    assert part is not None
-    assert isinstance(part.coupling, GraphCoupling)
-    graph = TaskGraph(part.coupling.adjacency, model.labels[model.seen], remoteness(model.coef[model.seen]))
-    return graph if model.seen.all() else graph.expanded(model.labels)
 
 
 def _merged(T: int, *parts: tuple[Positions, NDArray[Any]]) -> NDArray[Any]:

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from kinfolk.methods.couplings import Coupling
 from kinfolk.methods.linear_map import LinearMap
-from kinfolk.methods.structures import Structure
+from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.methods.uncertainty import HeldOut, Uncertainty, uncertainty
 from kinfolk.rows.columns import Columns
 from kinfolk.rows.gram import Array, GramStats
@@ -152,7 +152,7 @@ class Model:
         has the slopes of the population
     coef, intercept : (T, d) and (T,)
     population : the model of a task nobody has seen
-    structure : what the method says about the relations of tasks, or None
+    structure : what is shown of the relations of tasks, or None; the graph that predicts is in the parts
     parts : the model as a sum of linear maps of the targets; empty for methods that are not linear in them
     held_out : cross-validated errors by task, or None
     course : how the fit went
@@ -340,6 +340,9 @@ class Model:
         adjacency = getattr(self.structure, "adjacency", None)
         if adjacency is not None:
             found |= {"graph_": self.structure, "adjacency_": adjacency}
+        coupling = None if self.graph_part is None else getattr(self.graph_part.coupling, "adjacency", None)
+        if coupling is not None:
+            found["coupling_"] = TaskGraph(coupling, self.labels[self.seen]).expanded(self.labels).adjacency
         for record in (self.columns, self.course, self.held_out):
             found |= {} if record is None else record.attributes()
         return found | {k: v.values if isinstance(v, ByTask) else v for k, v in self.details.items()}

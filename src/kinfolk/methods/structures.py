@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from kinfolk.rows.gram import Array
-from kinfolk.solvers.graph.communities import louvain
+from kinfolk.solvers.graph.communities import louvain, merged_groups
 from kinfolk.solvers.graph.edges import laplacian
 
 if TYPE_CHECKING:
     import networkx
 
 
+MOST_MERGED = 500  # groups up to which all pairs of them are compared
+ALONE = 0.1  # degree of an outlier, over the median degree
 RELATED = 0.1  # correlations up to this size are too small to put two tasks into one group
 
 
@@ -105,7 +107,7 @@ class TaskGraph(Structure):
     ----------
     adjacency : symmetric CSR matrix (T, T), zero diagonal
     labels : task names (T,)
-    remoteness : distance of every task to its nearest, in units of the typical such distance; or None
+    points : (T, p), whose distances the edges were learned from; or None
 
     Examples
     --------
@@ -118,7 +120,7 @@ class TaskGraph(Structure):
 
     adjacency: sparse.csr_array
     labels: NDArray[Any]
-    remoteness: Array | None = None
+    points: Array | None = None
     kind = "graph"
     matrices = ("adjacency",)
 
@@ -154,22 +156,18 @@ class TaskGraph(Structure):
         group = np.full(len(self.labels), -1)
         if inside.any():
             group[inside] = louvain(sparse.csr_array(self.adjacency[inside][:, inside]))
+            if self.points is not None and group.max() < MOST_MERGED:
+                group[inside] = merged_groups(group[inside], self.points[inside])
         return group
 
-    def outliers(self, below: float = 0.05, beyond: float = 10.0) -> list[Any]:
-        """Tasks that hardly touch the graph.
+    def outliers(self, below: float = ALONE) -> list[Any]:
+        """Tasks that hardly touch the graph: with a degree of less than `below` times the median degree."""
+        return self.labels[self._is_outlier(below)].tolist()
 
-        A task is an outlier if its degree is less than `below` times the median degree, or if its nearest task is
-        `beyond` times farther away (in squared distance) than is typical: the second finds tasks that a strong
-        coupling has drawn to a group they do not belong to.
-        """
-        return self.labels[self._is_outlier(below, beyond)].tolist()
-
-    def _is_outlier(self, below: float = 0.05, beyond: float = 10.0) -> NDArray[np.bool_]:
+    def _is_outlier(self, below: float = ALONE) -> NDArray[np.bool_]:
         if len(self.labels) < 3:
             return np.zeros(len(self.labels), bool)
-        lonely = self.degree < below * np.median(self.degree)
-        return lonely if self.remoteness is None else lonely | (self.remoteness > beyond)
+        return self.degree < below * np.median(self.degree)
 
     def to_networkx(self) -> networkx.Graph:
         """The graph for networkx, nodes named by task, edges with `weight`."""
@@ -186,7 +184,7 @@ class TaskGraph(Structure):
         """The graph itself, or its edges with a weight above `above`; no weight is negative."""
         if above <= 0:
             return self
-        return TaskGraph(sparse.csr_array(self.adjacency * (self.adjacency > above)), self.labels, self.remoteness)
+        return TaskGraph(sparse.csr_array(self.adjacency * (self.adjacency > above)), self.labels, self.points)
 
     def scores(self) -> sparse.csr_array:
         """The weights of the edges."""
@@ -194,32 +192,34 @@ class TaskGraph(Structure):
 
     def among(self, tasks: NDArray[Any]) -> TaskGraph:
         """The tasks given, by positions or a mask, and the edges between them."""
-        remoteness = None if self.remoteness is None else self.remoteness[tasks]
-        return TaskGraph(sparse.csr_array(self.adjacency[tasks][:, tasks]), self.labels[tasks], remoteness)
+        points = None if self.points is None else self.points[tasks]
+        return TaskGraph(sparse.csr_array(self.adjacency[tasks][:, tasks]), self.labels[tasks], points)
 
     def expanded(self, labels: NDArray[Any]) -> TaskGraph:
         """The same graph among more tasks; the new ones have no edges."""
+        if len(labels) == len(self.labels):
+            return self
         position = np.searchsorted(labels, self.labels)
         A = self.adjacency.tocoo()
         i, j = A.coords
         T = len(labels)
         grown = sparse.csr_array(sparse.coo_array((A.data, (position[i], position[j])), shape=(T, T)))
-        remoteness = None
-        if self.remoteness is not None:
-            remoteness = np.zeros(T)
-            remoteness[position] = self.remoteness
-        return TaskGraph(grown, labels, remoteness)
+        points = None
+        if self.points is not None:
+            points = np.full((T, self.points.shape[1]), np.nan)
+            points[position] = self.points
+        return TaskGraph(grown, labels, points)
 
     def _numbers(self) -> dict[str, Any]:
-        remoteness = None if self.remoteness is None else self.remoteness.tolist()
-        return {"matrix": self.adjacency.toarray().tolist(), "remoteness": remoteness}
+        points = None if self.points is None else self.points.tolist()
+        return {"matrix": self.adjacency.toarray().tolist(), "points": points}
 
     @classmethod
     def _of_numbers(cls, stored: dict[str, Any], labels: NDArray[Any]) -> TaskGraph:
-        remoteness = stored["remoteness"]
-        if remoteness is not None:
-            remoteness = np.array(remoteness, dtype=np.float64)
-        return cls(sparse.csr_array(np.array(stored["matrix"], dtype=np.float64)), labels, remoteness)
+        points = stored.get("points")
+        if points is not None:
+            points = np.array(points, dtype=np.float64)
+        return cls(sparse.csr_array(np.array(stored["matrix"], dtype=np.float64)), labels, points)
 
     def __repr__(self) -> str:
         T = len(self.labels)

@@ -64,8 +64,8 @@ def _graph_view(
 ) -> dict[str, Any]:
     report(callback, "report: layout", 0, 1)
     xy = positions(graph, groups)
-    if model.graph_part is not None and len(groups) == len(model.labels) <= DENSE_TASKS:
-        path = _learned_path(model, graph, callback)
+    if graph.points is not None and len(groups) == len(model.labels) <= DENSE_TASKS and model.seen.all():
+        path = _learned_path(graph, callback)
         text = "graphs that the fitted coefficients give when each task should have about this many neighbours"
     else:
         path = _thinned_path(graph)
@@ -76,19 +76,17 @@ def _graph_view(
     return {"kind": "graph", "xy": short(xy, 3), "levels": levels, "fitted": fitted, "path": text}
 
 
-def _learned_path(model: Model, graph: TaskGraph, callback: Callback | None) -> list[sparse.csr_array]:
+def _learned_path(graph: TaskGraph, callback: Callback | None) -> list[sparse.csr_array]:
     """Graph steps at the fitted coefficients for a row of neighbour counts, and the fitted graph; sparse first."""
-    W = comparable_coefficients(model)
     T = len(graph.labels)
-    alpha = model.details.get("alpha_", 1.0)
-    beta = model.details.get("beta_", 0.5)
+    assert graph.points is not None
     fitted = graph.adjacency.nnz / T
     wanted = sorted({*(NEIGHBORS if T <= MANY else NEIGHBORS_MANY), round(fitted / 2), round(1.5 * fitted)})
     wanted = [k for k in wanted if 0 < k < T - 1]
     path = []
     for done, k in enumerate(wanted):
-        gamma = theta_of_weights(W, k) * np.sqrt(2 * alpha * beta)
-        path.append(graph_of_weights(W, alpha=alpha, beta=beta, gamma=gamma).value)
+        theta = theta_of_weights(graph.points, k)
+        path.append(graph_of_weights(graph.points, alpha=1.0, beta=0.5, gamma=theta).value)
         report(callback, "report: path of graphs", done + 1, len(wanted))
     return _around(graph.adjacency, path)
 
@@ -105,16 +103,6 @@ def _around(fitted: sparse.csr_array, path: list[sparse.csr_array]) -> list[spar
     """Graphs with clearly more or fewer edges than the fitted one, and that one itself; sparse first."""
     kept = [A for A in path if A.nnz and abs(A.nnz - fitted.nnz) > 0.05 * fitted.nnz]
     return sorted([*kept, fitted], key=lambda A: A.nnz)
-
-
-def comparable_coefficients(model: Model) -> Array:
-    """Coefficients in the units in which the graph step compared them: scaled features, or a learned metric."""
-    part = model.graph_part
-    W = model.coef
-    if part is not None and part.units is not None:
-        W = W * part.units
-    # A learned metric may know nothing about a direction: there the tasks do not differ.
-    return W if part is None or part.basis is None else W @ np.linalg.pinv(part.basis).T
 
 
 def _level(A: sparse.csr_array, confidence: sparse.csr_array | None = None) -> dict[str, Any]:

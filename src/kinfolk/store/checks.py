@@ -92,7 +92,9 @@ def _check_graph(graph: TaskGraph) -> None:
     T = len(graph.labels)
     A = graph.adjacency
     require(isinstance(A, sparse.csr_array) and A.shape == (T, T) and A.dtype == np.float64, f"a graph of {T} tasks")
-    require(graph.remoteness is None or has_shape(graph.remoteness, T), "the distances of a graph")
+    points = graph.points
+    width = points.shape[-1] if isinstance(points, np.ndarray) and points.ndim == 2 else 0
+    require(points is None or has_shape(points, T, width), "the points of a graph")
 
 
 def _check_matrix(structure: TaskCovariance | TaskPrecision) -> None:

@@ -16,6 +16,7 @@ from kinfolk.solvers.graph import DENSE_TASKS, theta_of_weights
 from kinfolk.solvers.random_effects import RandomEffects, fit_random_effects
 
 METRICS = {"identity": None, "learned": "diagonal", "learned_full": "full"}  # to covariances of the mixed model
+COUPLED = 5  # neighbours in the first graph that couples, where nobody says
 METRIC_TOLERANCE = 1e-3  # of the mixed model behind a metric, which is an estimate itself
 LEAST_STRENGTH = 1e-9  # strength=0 still learns a graph, from weights that do not feel it
 LEAST_LEVELS = 0.01  # of what slopes do to predictions: least variation of intercepts beside them, as a metric has it
@@ -30,7 +31,7 @@ class Recipe:
     alpha: float | None = None
     beta: float | None = None
     gamma: float | None = None
-    neighbors: float = 5
+    neighbors: float | None = None
     strength: float = 1.0
     ridge: float = 1.0
     anchor: float = 0.0
@@ -43,9 +44,10 @@ class Recipe:
         problem = self.uncalibrated(gram, effects, **solvers)
         if self.gamma is not None and gram.n_tasks > 1:
             return problem
-        key = ("theta", self.metric, self.intercept, self.ridge, self.neighbors)
+        neighbors = self.neighbors or COUPLED
+        key = ("theta", self.metric, self.intercept, self.ridge, neighbors)
         # All strengths share theta: it comes from the independent fits, which do not feel the graph.
-        theta = gram.once(key, lambda: theta_at_start(problem, self.neighbors))
+        theta = gram.once(key, lambda: theta_at_start(problem, neighbors))
         return calibrated(problem, theta, self.strength)
 
     def effects(self, gram: GramStats) -> RandomEffects | None:

@@ -198,12 +198,3 @@ def _solved(H: Array, b: Array) -> Array:
         return np.linalg.solve(H, b)
     except np.linalg.LinAlgError:
         return np.linalg.pinv(H, hermitian=True) @ b
-
-
-def remoteness(W: Array, candidates: Candidates | None = None) -> Array | None:
-    """Squared distance of every task to its nearest, over the median of these."""
-    if len(W) < 3:
-        return None
-    least = (candidates or Candidates()).least_distance(W)
-    # Where most tasks are copies of another, the typical distance is 0; any other is then very far.
-    return least / max(float(np.median(least)), 1e-12 * float(least.max()), TINY)

@@ -26,7 +26,6 @@ from kinfolk.solvers.graph.pairs import (
     Index,
     Nearest,
     nearest,
-    nearest_distance,
     pair_distances,
     pair_keys,
     pairs_within,
@@ -147,13 +146,6 @@ class Candidates:
             limit = np.partition(ratio, MOST_KEPT * edges.size // 2)[MOST_KEPT * edges.size // 2]
             far = edges.select(ratio > max(1.0, float(limit)))
             self.keys = np.setdiff1d(self.keys, pair_keys(far.i, far.j, edges.size), assume_unique=True)
-
-    def least_distance(self, W: Array) -> Array:
-        """Squared distance of every task to its nearest."""
-        self.move_to(W)
-        if self.near is not None or not len(self.keys):
-            return self.nearest(W, 1).distance[:, 0]
-        return nearest_distance(W, self.keys)
 
 
 def graph_of_weights(

@@ -76,20 +76,6 @@ def pairs_within(W: Array, reach: Array, rows: Index | None = None) -> Index:
     return pair_keys(a, b, len(W))
 
 
-def nearest_distance(W: Array, known: Index) -> Array:
-    """Squared distance of every task to its nearest, given the keys of pairs of which some are likely to be near."""
-    T = len(W)
-    least = np.full(T, np.inf)
-    i, j = known // T, known % T
-    z = pair_distances(W, i, j)
-    np.minimum.at(least, i, z)
-    np.minimum.at(least, j, z)
-    anything = 4 * float(((W - np.median(W, axis=0)) ** 2).sum(axis=1).max()) + TINY
-    a, _, z = _close_pairs(W, np.minimum(least, anything), np.zeros(T), None)
-    np.minimum.at(least, a, z)
-    return least
-
-
 def _close_pairs(W: Array, left: Array, right: Array, rows: Index | None) -> tuple[Index, Index, Array]:
     """All pairs a, b with z_ab = ||w_a - w_b||^2 < left_a + right_b, a in `rows`, and their z.
 
