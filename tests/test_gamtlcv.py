@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
 from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.datasets import make_circle, make_groups
-from kinfolk.estimators.gamtlcv import feature_scale, graph_member
+from kinfolk.estimators.gamtlcv import feature_scale
 from kinfolk.judge.errors import paired_gain
 from kinfolk.judge.trials import try_all
 from kinfolk.methods.mixture import best_mixture, cross_errors, limits, mixture_errors
@@ -92,7 +92,7 @@ def folds():
 
 def test_fold_fits_by_subtraction_are_fits_of_the_rows_left(folds):
     statistics, (X, y, codes, fold) = folds
-    members = [*limits(statistics, mean_ridge=0.02, slopes=True), graph_member(strength=1.0, ridge=0.1)]
+    members = [*limits(statistics, mean_ridge=0.02, slopes=True), GAMTLCV()._member(strength=1.0, ridge=0.1)]
     for f in range(4):
         kept = fold != f
         direct = GramStats.from_codes(X[kept], y[kept], codes[kept], np.arange(6))

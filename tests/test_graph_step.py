@@ -6,6 +6,7 @@ from scipy import sparse
 from kinfolk.datasets import make_groups
 from kinfolk.graph import EdgeList, laplacian, learn_graph, squared_distances, theta_for_neighbors
 from kinfolk.methods.gamtl.objective import duality_gap, graph_residual, graph_terms
+from kinfolk.solvers.graph.candidates import by_candidates
 from problems import gaussian_distances
 
 CANONICAL = {"alpha": 1.0, "beta": 0.5}
@@ -202,3 +203,70 @@ def test_the_laplacian_form_of_the_coupling():
     W, edges = rng.normal(size=(5, 3)), EdgeList.complete(5)
     A = edges.adjacency(rng.uniform(size=10))
     assert (A.toarray() * squared_distances(W)).sum() == pytest.approx(2 * np.trace(W.T @ (laplacian(A) @ W)))
+
+
+def conic_with_loops(Z, alpha, beta, gamma, price):
+    """min gamma <A, Z> - alpha 1'log(A1 + s) + beta ||A||_F^2 + price 1's over A, s >= 0."""
+    A = cp.Variable(Z.shape, symmetric=True)
+    s = cp.Variable(len(Z))
+    value = gamma * cp.sum(cp.multiply(A, Z)) - alpha * cp.sum(cp.log(cp.sum(A, axis=1) + s)) + beta * cp.sum_squares(A)
+    problem = cp.Problem(cp.Minimize(value + price * cp.sum(s)), [A >= 0, s >= 0, cp.diag(A) == 0])
+    problem.solve(solver=cp.CLARABEL)
+    return A.value, s.value, problem.value
+
+
+@pytest.mark.parametrize("T", [3, 7, 15])
+@pytest.mark.parametrize("ratio", [0.5, 1.2, 3.0])
+@pytest.mark.parametrize("letters", [(1.0, 0.5, 0.1), (2.0, 0.05, 1.0)])
+def test_self_loops_equal_a_conic_solver(T, ratio, letters):
+    numbers = dict(zip(("alpha", "beta", "gamma"), letters, strict=True))
+    Z = gaussian_distances(T, d=5, seed=T)
+    Z[-1] *= 30
+    Z[:, -1] *= 30
+    price = ratio * float(np.median(learn_graph(Z, **numbers).dual))
+    A, s, value = conic_with_loops(Z, *letters, price)
+    ours = learn_graph(Z, self_loops=price, **numbers)
+    assert ours.converged and ours.dual.max() <= price
+    terms = graph_terms(ours.value, alpha=letters[0], beta=letters[1], self_loops=price)
+    assert letters[2] * (ours.value.toarray() * Z).sum() + sum(terms) == pytest.approx(value, rel=1e-6, abs=1e-6)
+    np.testing.assert_allclose(ours.value.toarray(), A, atol=1e-4 * max(A.max(), s.max()))
+    np.testing.assert_allclose(ours.details["self_loops"], s, atol=1e-3 * s.max())
+    assert duality_gap(ours.value, Z, self_loops=price, dual=ours.dual, **numbers) <= 1e-10
+    assert graph_residual(ours.value, Z, self_loops=price, **numbers) <= 1e-6
+
+
+@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize("theta", [1e-3, 0.1, 1.0])
+def test_a_price_keeps_multipliers_together(name, theta):
+    """A far task asks for no more than the price, has no edge, and the steps stay few without an interior point."""
+    Z = HARD[name]
+    price = 3 * float(np.median(learn_graph(Z, gamma=theta, **CANONICAL).dual))
+    solution = learn_graph(Z, gamma=theta, self_loops=price, **CANONICAL)
+    assert solution.converged and solution.n_iter <= 30
+    assert duality_gap(solution.value, Z, gamma=theta, self_loops=price, dual=solution.dual, **CANONICAL) <= 1e-10
+
+
+def test_candidates_with_self_loops_give_the_answer_of_all_pairs():
+    W = np.random.default_rng(8).normal(size=(300, 6))
+    W[:3] *= 20
+    Z = squared_distances(W)
+    theta = theta_for_neighbors(Z, 5)
+    price = 3 * float(np.median(learn_graph(Z, gamma=theta, **CANONICAL).dual))
+    near = by_candidates(W, gamma=theta, self_loops=price, **CANONICAL)
+    assert near.certified == 1
+    everything = learn_graph(Z, gamma=theta, self_loops=price, **CANONICAL)
+    np.testing.assert_allclose(near.value.toarray(), everything.value.toarray(), atol=1e-8)
+    assert not np.diff(near.value.indptr)[:3].any() and np.diff(near.value.indptr)[3:].mean() > 4
+
+
+def test_a_price_that_nobody_pays_changes_nothing():
+    Z = gaussian_distances(30)
+    free = learn_graph(Z, gamma=0.2, **CANONICAL)
+    with_price = learn_graph(Z, gamma=0.2, self_loops=1.01 * float(free.dual.max()), **CANONICAL)
+    np.testing.assert_allclose(with_price.value.toarray(), free.value.toarray(), atol=1e-9)
+    assert with_price.details["self_loops"].max() == 0
+
+
+def test_a_price_must_be_positive():
+    with pytest.raises(ValueError, match="self_loops=-1.0 must be greater than 0"):
+        learn_graph(np.zeros((3, 3)), alpha=1.0, beta=1.0, self_loops=-1.0)

@@ -5,8 +5,9 @@ import pytest
 
 from kinfolk import GAMTL, GAMTLCV, load
 from kinfolk.datasets import make_groups
+from kinfolk.graph import squared_distances
 from kinfolk.methods.gamtl.calibrate import Recipe
-from kinfolk.methods.gamtl.shown import prediction_points, shown_graph, usual_neighbors
+from kinfolk.methods.gamtl.shown import shown_graph, shown_points, usual_neighbors
 from kinfolk.rows.gram import GramStats
 from problems import gram
 
@@ -55,7 +56,7 @@ def test_points_are_as_far_apart_as_predictions():
     W = rng.normal(size=(4, 3))
     c = rng.normal(size=4)
     f = X @ W.T + c
-    points = prediction_points(stats, W, c)
+    points = shown_points(stats, W, c)
     Z = ((points[:, None] - points) ** 2).sum(axis=2)
     np.testing.assert_allclose(Z, ((f[:, :, None] - f[:, None]) ** 2).mean(axis=0), rtol=1e-10, atol=1e-12)
 
@@ -68,3 +69,75 @@ def test_both_graphs_are_stored(tmp_path):
     np.testing.assert_array_equal(again.adjacency_.toarray(), model.adjacency_.toarray())
     np.testing.assert_array_equal(again.coupling_.toarray(), model.coupling_.toarray())
     assert again.graph_.communities() == model.graph_.communities()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_both_loners_of_syn_1_have_self_loops_and_nobody_else(seed):
+    data = make_groups(random_state=seed)
+    model = GAMTL(task=data.task, tol=1e-4).fit(data.data, data.target)
+    assert model.graph_.outliers() == [19, 20]
+    assert not np.diff(model.adjacency_.indptr)[18:].any()
+    assert model.graph_.communities() == [list(range(1, 13)), list(range(13, 19)), [19], [20]]
+
+
+@pytest.mark.parametrize(("T", "d"), [(20, 3), (50, 5), (200, 8)])
+def test_tasks_around_one_mean_have_no_groups_and_hardly_a_loner(T, d):
+    for seed in range(3):
+        graph = GAMTL(tol=1e-3).fit_gram(scattered(T, d, seed)).graph_
+        assert len(graph.outliers()) <= 1
+
+
+def test_self_loops_couple_too_where_a_number_is_given():
+    """F never rises, the loners are fitted alone, and adopt and drop know of the price."""
+    data = make_groups(random_state=1)
+    model = GAMTL(task=data.task, self_loops=2.0, tol=1e-8).fit(data.data, data.target)
+    assert (np.diff(model.objective_history_) <= 1e-9 * np.abs(model.objective_history_).max()).all()
+    assert model.optimality_["duality_gap"] < 1e-6
+    alone = np.diff(model.coupling_.indptr) == 0
+    assert alone[18:].all() and not alone[:18].any()
+    X = data.data[data.data[data.task] == 20]
+    y = data.target[data.data[data.task] == 20]
+    coef = model.coef_[19].copy()
+    again = model.drop([20]).adopt(X, y)
+    np.testing.assert_allclose(again.coef_[19], coef, rtol=1e-4)
+    assert np.diff(again.coupling_.indptr)[19] == 0
+
+
+def test_the_price_itself_counts_beside_alpha_beta_gamma():
+    model = GAMTL(alpha=1.0, beta=0.1, gamma=0.3, self_loops=0.5, tol=1e-12).fit_gram(gram())
+    held = np.maximum(np.asarray(model.coupling_.sum(axis=1)).ravel(), 2.0)
+    Z = squared_distances(model.coef_)
+    lam = 1 / held
+    np.testing.assert_allclose(
+        model.adjacency_.toarray(),
+        np.maximum(lam[:, None] + lam - 0.6 * Z, 0) / 0.4 * (1 - np.eye(len(Z))),
+        atol=1e-4,
+    )
+
+
+def test_the_shape_leaves_the_level_out():
+    """Two tasks with the same slopes and very different levels are near by shape, and far by function."""
+    rng = np.random.default_rng(3)
+    codes = np.repeat(np.arange(6), 20)
+    X = rng.normal(size=(120, 4))
+    W = np.repeat(rng.normal(size=(3, 4)), 2, axis=0)
+    y = np.einsum("nd,nd->n", X, W[codes]) + np.array([0.0, 50.0])[codes % 2] + 0.1 * rng.normal(size=120)
+    stats = GramStats.from_codes(X, y, codes, np.arange(6))
+    by_shape = GAMTL(graph_metric="shape", neighbors=1).fit_gram(stats).graph_.edges()
+    by_level = GAMTL(neighbors=1).fit_gram(stats).graph_.edges()
+    assert {(e.task // 2 == e.neighbor // 2) for e in by_shape[:3]} == {True}
+    assert {(e.task % 2 == e.neighbor % 2) for e in by_level} == {True}
+
+
+def test_coupling_by_function_does_not_ask_in_which_basis_the_inputs_are():
+    """A mix of the features changes coefficients, and neither what tasks predict nor how near they are."""
+    rng = np.random.default_rng(5)
+    codes = np.repeat(np.arange(8), 12)
+    X = rng.normal(size=(96, 3))
+    y = np.einsum("nd,nd->n", X, rng.normal(size=(8, 3))[codes]) + 0.3 * rng.normal(size=96)
+    mix = rng.normal(size=(3, 3)) + 2 * np.eye(3)
+    fits = [
+        GAMTL(metric="function", ridge=0.0, tol=1e-10).fit_gram(GramStats.from_codes(M, y, codes, np.arange(8)))
+        for M in (X, X @ mix)
+    ]
+    np.testing.assert_allclose(fits[1].coef_ @ mix.T, fits[0].coef_, rtol=1e-4, atol=1e-5)

@@ -73,7 +73,7 @@ def task_rmse(model: GAMTL, X: Any, y: Array) -> Array:
 def draw(graph: TaskGraph, path: Path) -> None:
     """Write the graph as a picture."""
     ax = plot_graph(graph)
-    ax.set_title("Tasks that are kin: width is strength, colour is group, ringed are outliers", fontsize=10)
+    ax.set_title("Tasks that are kin: width is strength, colour is group, loops are loners", fontsize=10)
     figure = ax.get_figure(root=True)
     assert figure is not None
     with replacing(path) as partial:

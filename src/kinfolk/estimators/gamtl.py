@@ -9,7 +9,7 @@ import numpy as np
 
 from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.methods.gamtl.alternate import Alternation
-from kinfolk.methods.gamtl.calibrate import METRICS, Recipe
+from kinfolk.methods.gamtl.calibrate import METRICS, SHOWN_BY, Recipe
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.gamtl.problem import Problem, usual_rounds
 from kinfolk.methods.method import warn_of_constant_features
@@ -41,9 +41,14 @@ class GAMTL(GraphRegressor):
     strength : how hard neighbours pull; 1: on average as hard as a task's own data
     ridge : penalty on ||W||^2
     anchor : in [0, 1]; share of the coupling that ties every task to all others alike
+    self_loops : None, or the price at which a task may stand alone instead of being tied to strangers. A number is in
+        multiples of the median multiplier (alpha / degree; with alpha, beta, gamma it is the price itself) and holds
+        for both graphs; "auto" leaves the coupling as it is, and finds the loners of the shown graph by a gap
     metric : "identity": distances between coefficients as they are, so scale the features; "learned": in units of how
         much each coefficient varies between tasks (a mixed model on the same statistics); "learned_full": with the
-        correlations of these variations
+        correlations of these variations; "function": mean squared differences of what two tasks predict, up to level
+    graph_metric : what makes two tasks near in the graph that is shown: "function" (mean squared difference of their
+        predictions over the inputs), "shape" (the same without level) or "coefficients" (distance of slopes)
     intercept : "free" (own, unpenalised), "shrunk" (towards their mean, as much as a mixed model says), "coupled"
         (along the graph) or None
     features : a transformer for the non-task columns, e.g. StandardScaler()
@@ -91,7 +96,9 @@ class GAMTL(GraphRegressor):
     strength: float = number(1.0, at_least=0)
     ridge: float = number(1.0, at_least=0)
     anchor: float = number(0.0, at_least=0, at_most=1)
+    self_loops: float | str | None = number("auto", above=0, also=("auto", None))
     metric: str = choice("identity", *METRICS)
+    graph_metric: str = choice(*SHOWN_BY)
     intercept: str | None = choice("free", *INTERCEPTS)
     weights_solver: str = "auto"
     graph_solver: str = "auto"

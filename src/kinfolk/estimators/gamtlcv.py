@@ -13,6 +13,7 @@ from kinfolk.estimators.gamtl import GAMTL, Draft
 from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.judge.errors import Gain
 from kinfolk.methods.curves import line_beside_curves, on_columns
+from kinfolk.methods.gamtl.calibrate import SHOWN_BY
 from kinfolk.methods.mean_shrunk import MeanShrunk
 from kinfolk.methods.mixture import OWN, SLOPES, SLOPES_OWN, Member, Mixture, Search, limits
 from kinfolk.methods.model import ByTask, Model
@@ -56,6 +57,7 @@ class GAMTLCV(GraphRegressor):
     strengths : how hard neighbours pull, to try
     ridges : penalties to try, in multiples of the best one of a ridge per task
     anchors, metrics : to try, see `GAMTL`
+    self_loops, graph_metric : of the graph that is shown, see `GAMTL`
     intercept : "auto" (what a mixed model cross-validates better with), "free" or "shrunk"
     cv : folds, a number, or (train, test) pairs of row positions. The number is doubled where tasks share their inputs
         and have fewer rows than twice the features: every fold then takes the same directions from all of them, and
@@ -92,6 +94,8 @@ class GAMTLCV(GraphRegressor):
     ridges: tuple[float, ...] = (0.1, 1.0)
     anchors: tuple[float, ...] = (0.0, 0.5)
     metrics: tuple[str, ...] = ("identity", "learned")
+    self_loops: float | str | None = number("auto", above=0, also=("auto", None))
+    graph_metric: str = choice(*SHOWN_BY)
     intercept: str = choice("auto", "free", "shrunk")
     cv: Any = 5
     guard: float = number(2.0, at_least=0)
@@ -151,8 +155,8 @@ class GAMTLCV(GraphRegressor):
         scale = feature_scale(folds.total)
         search = Search(folds.rescaled(scale), self.n_jobs, self.callback)
         search.add(limits(search.folds, mean_ridge=MEAN_RIDGE, slopes=True))
-        search.add_axis_by_axis(self._axes(search), graph_member)
-        self._enlarge(search, graph_member)
+        search.add_axis_by_axis(self._axes(search), self._member)
+        self._enlarge(search, self._member)
         return search, scale
 
     def _learn_beside_lines(self, data: TaskRows) -> Model:
@@ -186,7 +190,7 @@ class GAMTLCV(GraphRegressor):
             return on_columns(member, f"curves, {member.name}", columns, np.ones(len(columns)))
 
         def curved_graph(**point: Any) -> Member:
-            return curved(graph_member(**point))
+            return curved(self._member(**point))
 
         heads = limits(found.folds.on_columns(columns), mean_ridge=CURVES_RIDGE, slopes=False)
         own = next(head for head in heads if head.name == OWN).parameters["penalty"]
@@ -220,6 +224,13 @@ class GAMTLCV(GraphRegressor):
             "strength": list(self.strengths),
             "intercept": [self._intercept(search)],
         }
+
+    def _member(self, **point: Any) -> Member:
+        """A point of GAMTL's grid."""
+        said = {name: value for name, value in point.items() if value is not None}
+        words = ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in said.items())
+        given = {**point, "self_loops": self.self_loops, "graph_metric": self.graph_metric}
+        return Member(f"GAMTL ({words})", GAMTL(**given), Draft(**given), point, has_graph=True)
 
     def _enlarge(self, search: Search, member: Callable[..., Member]) -> None:
         """Go on beyond the strengths where the best one is the least or the largest."""
@@ -284,13 +295,6 @@ def head_error(folds: Folds) -> float:
     """Least held-out error of heads shrunk to their mean, over penalties."""
     head = MeanShrunk(ridge=CURVES_RIDGE * typical_eigenvalue(folds.total))
     return float(choose_penalty(head.prepare, folds, "tasks").errors.min())
-
-
-def graph_member(**point: Any) -> Member:
-    """A point of GAMTL's grid."""
-    said = {name: value for name, value in point.items() if value is not None}
-    words = ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in said.items())
-    return Member(f"GAMTL ({words})", GAMTL(**point), Draft(**point), point, has_graph=True)
 
 
 def shares_by_name(mixture: Mixture) -> dict[str, float]:

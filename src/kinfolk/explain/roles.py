@@ -11,7 +11,7 @@ from scipy import sparse
 from kinfolk.explain.groups import Community, group_sentences
 from kinfolk.explain.joint import graph_of
 from kinfolk.methods.model import as_model
-from kinfolk.methods.structures import ALONE, TaskGraph
+from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import TINY, Array
 
 BRIDGE = 0.5  # weight to the nearest other community, over weight to the own one
@@ -60,7 +60,7 @@ def communities(model: Any) -> list[Community]:
     return found
 
 
-def outliers(model: Any, below: float = ALONE) -> list[Any]:
+def outliers(model: Any, below: float | None = None) -> list[Any]:
     """Tasks of a fitted model or a graph that hardly touch the graph; see `TaskGraph.outliers`."""
     return graph_of(model, "outliers").outliers(below)
 

@@ -84,8 +84,7 @@ def with_shown_graph(model: Model) -> Model:
     assert isinstance(coupling, GraphCoupling)
     labels = model.labels[model.seen]
     if coupling.recipe.gamma is not None:
-        points = part.V * coupling.penalty.scale
-        return replace(model, structure=TaskGraph(coupling.adjacency, labels, points).expanded(model.labels))
+        return replace(model, structure=TaskGraph(coupling.adjacency, labels).expanded(model.labels))
     graph, certificates = shown_graph(model.known, model.coef[model.seen], model.intercept[model.seen], coupling.recipe)
     course = model.course or Course({})
     course = replace(course, optimality=course.optimality | certificates)

@@ -107,7 +107,7 @@ class TaskGraph(Structure):
     ----------
     adjacency : symmetric CSR matrix (T, T), zero diagonal
     labels : task names (T,)
-    points : (T, p), whose distances the edges were learned from; or None
+    points : (T, p), whose distances the edges were learned from, with self-loops for loners; or None
 
     Examples
     --------
@@ -160,14 +160,20 @@ class TaskGraph(Structure):
                 group[inside] = merged_groups(group[inside], self.points[inside])
         return group
 
-    def outliers(self, below: float = ALONE) -> list[Any]:
-        """Tasks that hardly touch the graph: with a degree of less than `below` times the median degree."""
+    def outliers(self, below: float | None = None) -> list[Any]:
+        """Tasks that stand alone: those without an edge, or with a degree of less than `below` times the median degree.
+
+        By default `below` is 0 for a graph with `points`, whose loners were found when it was learned and have a
+        self-loop instead of edges, and 0.1 for others, in which every task may have been given some edge.
+        """
         return self.labels[self._is_outlier(below)].tolist()
 
-    def _is_outlier(self, below: float = ALONE) -> NDArray[np.bool_]:
+    def _is_outlier(self, below: float | None = None) -> NDArray[np.bool_]:
         if len(self.labels) < 3:
             return np.zeros(len(self.labels), bool)
-        return self.degree < below * np.median(self.degree)
+        if below is None:
+            below = ALONE if self.points is None else 0.0
+        return (self.degree == 0) | (self.degree < below * np.median(self.degree))
 
     def to_networkx(self) -> networkx.Graph:
         """The graph for networkx, nodes named by task, edges with `weight`."""

@@ -32,7 +32,7 @@ def plot_graph(
     groups: ArrayLike | None = None,
     labels: bool | None = None,
     highlight: Sequence[Any] = (),
-    outliers: str = "ring",
+    outliers: str = "loop",
     ax: Axes | None = None,
     random_state: int = 0,
 ) -> Axes:
@@ -49,7 +49,7 @@ def plot_graph(
     labels : True writes all task names, False none; by default all of up to 60 tasks, and of more those of up to 40
         that have room
     highlight : tasks to mark with a dark ring, always named
-    outliers : "ring" (dashed, around) or "loop" (a self-loop, as in the paper)
+    outliers : "loop" (a self-loop, as in the paper) or "ring" (dashed, around)
     ax : axes to draw on, with projection="3d" for a picture in space; by default new ones
     """
     if outliers not in ("ring", "loop"):

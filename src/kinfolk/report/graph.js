@@ -68,7 +68,8 @@ const moveNode = (t) => {
   node.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${1 / graph.zoom.k})`);
   const grow = Math.min(Math.sqrt(graph.zoom.k), 2.5);
   graph.circles[t].dot.setAttribute("r", graph.r * grow);
-  graph.circles[t].ring?.setAttribute("r", graph.r * grow + 4);
+  graph.circles[t].ring?.setAttribute("r", graph.r * grow);  // a self-loop, above the dot
+  graph.circles[t].ring?.setAttribute("cy", -1.5 * graph.r * grow);
 };
 const allLines = () => [...graph.lines.children, ...graph.near.children];
 const moveLines = (lines) => {

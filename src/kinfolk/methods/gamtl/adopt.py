@@ -6,6 +6,7 @@ For one new task i, minimised over its weights v and its edges a >= 0 to the tas
         - alpha log(sum a) - alpha sum_s log(degree_s + a_s).
 
 Given v, the edges follow from one number, the root of an increasing function; given the edges, v from one d x d system.
+With self-loops at the price kappa no task gains more than kappa by an edge, and a new task may have none.
 The problem is convex only in each, and with a handful of rows its value tells little, as v can follow any task in the
 directions that the rows do not show. What tells is prediction: the start is the task whose weights, untouched, predict
 the new rows best.
@@ -40,15 +41,19 @@ class Neighborhood:
         alpha = self.penalty.alpha
         beta = self.penalty.beta
         cost = 2 * self.penalty.pull * (((self.V - v) * self.penalty.scale) ** 2).sum(axis=1)
-        top = float(cost.min()) + 2 * np.sqrt(alpha * beta)  # at which one edge alone is enough
+        cap = np.inf if self.penalty.self_loops is None else self.penalty.self_loops
+        top = min(float(cost.min()) + 2 * np.sqrt(alpha * beta), cap)  # at which one edge alone is enough
 
         def given(own: float) -> Array:
             # The root a >= 0 of 4 beta a = own - cost + alpha / (degree + a), if there is one.
             r = own - cost
             half = (r - 4 * beta * self.degree) / 2
             root = half + np.sqrt(half**2 + 4 * beta * np.maximum(r * self.degree + alpha, 0.0))
-            return np.where(r * self.degree + alpha > 0, root / (4 * beta), 0.0)
+            open_ended = np.where(r * self.degree + alpha > 0, root / (4 * beta), 0.0)
+            return np.minimum(open_ended, np.maximum(r + cap, 0.0) / (4 * beta))
 
+        if top == cap and given(cap).sum() <= alpha / cap:
+            return given(cap)
         own = brentq(lambda x: float(given(x).sum()) - alpha / x, 1e-12 * top, top, xtol=1e-14 * top)
         return given(own)
 

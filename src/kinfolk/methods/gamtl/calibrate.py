@@ -15,7 +15,9 @@ from kinfolk.solvers.equations import NormalEquations, normal_equations
 from kinfolk.solvers.graph import DENSE_TASKS, theta_of_weights
 from kinfolk.solvers.random_effects import RandomEffects, fit_random_effects
 
-METRICS = {"identity": None, "learned": "diagonal", "learned_full": "full"}  # to covariances of the mixed model
+METRICS = {"identity": None, "learned": "diagonal", "learned_full": "full", "function": None}  # covariances of effects
+SHOWN_BY = ("function", "shape", "coefficients")
+LEAST_VARIANCE = 1e-4  # of the largest, of inputs scaled to variance 1: directions with less count as having this much
 COUPLED = 5  # neighbours in the first graph that couples, where nobody says
 METRIC_TOLERANCE = 1e-3  # of the mixed model behind a metric, which is an estimate itself
 LEAST_STRENGTH = 1e-9  # strength=0 still learns a graph, from weights that do not feel it
@@ -37,6 +39,8 @@ class Recipe:
     anchor: float = 0.0
     metric: str = "identity"
     intercept: str | None = "free"
+    self_loops: float | str | None = "auto"
+    graph_metric: str = "function"
 
     def problem(self, gram: GramStats, **solvers: Any) -> Problem:
         """The problem for some statistics, with metric, theta and gamma from these statistics alone."""
@@ -48,11 +52,16 @@ class Recipe:
         key = ("theta", self.metric, self.intercept, self.ridge, neighbors)
         # All strengths share theta: it comes from the independent fits, which do not feel the graph.
         theta = gram.once(key, lambda: theta_at_start(problem, neighbors))
-        return calibrated(problem, theta, self.strength)
+        problem = calibrated(problem, theta, self.strength)
+        if gram.n_tasks == 1 or not isinstance(self.self_loops, (int, float)):
+            return problem
+        dual = problem.graph_step(problem.start(), None).dual
+        assert dual is not None
+        return replace(problem, self_loops=self.self_loops * float(np.median(dual)))
 
     def effects(self, gram: GramStats) -> RandomEffects | None:
         """The mixed model behind a learned metric and shrunk intercepts, if either is asked for."""
-        if self.metric == "identity" and self.intercept != "shrunk":
+        if METRICS[self.metric] is None and self.intercept != "shrunk":
             return None
         covariance = METRICS[self.metric] or "diagonal"
         intercept = "random" if self.intercept in ("shrunk", "coupled") else "free"
@@ -62,10 +71,13 @@ class Recipe:
         """The problem with the numbers that were given; gamma is 0 if none was."""
         equations = normal_equations(gram, self.intercept)
         ridge = np.diag(self.ridge * equations.penalised())
-        if effects is not None and METRICS[self.metric]:
-            # In the unknowns v with w = root v the tasks vary alike in every direction, so plain distances do.
+        if self.metric == "function":
+            # In the unknowns v with w = root v, ||v_i - v_j||^2 is the mean squared difference of predictions.
+            equations = equations.in_basis(function_root(gram))
+        elif effects is not None and METRICS[self.metric]:
+            # In these the tasks vary alike in every direction, so plain distances do.
             equations = equations.in_basis(effects.root() / unit_of_levels(effects))
-            assert equations.basis is not None
+        if equations.basis is not None:
             ridge = equations.basis.T @ ridge @ equations.basis
         scale = np.ones(equations.shape[1])
         shrinkage = np.zeros(equations.shape[1])
@@ -82,6 +94,7 @@ class Recipe:
             alpha=self.alpha or 1.0,
             beta=self.beta or 1.0,
             gamma=self.gamma or 0.0,
+            self_loops=None if self.gamma is None or isinstance(self.self_loops, str) else self.self_loops,
             **solvers,
         )
 
@@ -95,6 +108,23 @@ def unit_of_levels(effects: RandomEffects) -> float:
     if np.isnan(effects.intercept_sd) or slopes == 0:
         return 1.0
     return max(effects.intercept_sd, LEAST_LEVELS * slopes)
+
+
+def input_moments(gram: GramStats) -> tuple[Array, Array]:
+    """Mean (d,) and covariance (d, d) of the inputs of all tasks together."""
+    rows = max(float(gram.n.sum()), TINY)
+    mean = gram.n @ gram.x_mean / rows
+    away = gram.x_mean - mean
+    return mean, (gram.G.sum(axis=0) + (gram.n[:, None] * away).T @ away) / rows
+
+
+def function_root(gram: GramStats) -> Array:
+    """A matrix R with R'C R = I for the covariance C of the inputs, so that w'C w = ||v||^2 for w = R v."""
+    _, C = input_moments(gram)
+    sd = np.sqrt(np.maximum(np.diagonal(C), 0.0))
+    unit = np.where(sd > 0, sd, 1.0)
+    value, vector = np.linalg.eigh(C / unit / unit[:, None])
+    return vector / np.sqrt(np.maximum(value, max(LEAST_VARIANCE * float(value[-1]), TINY))) / unit[:, None]
 
 
 def mixed_model(gram: GramStats, covariance: str, intercept: str, tol: float, **options: Any) -> RandomEffects:

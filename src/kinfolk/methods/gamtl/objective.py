@@ -50,13 +50,14 @@ def objective_terms(
     gamma: float,
     ridge: ArrayLike = 0.0,
     anchor: float = 0.0,
+    self_loops: float | None = None,
 ) -> Terms:
     """F at (W, A); `gram` has `G`, `b` and `yy`."""
     return Terms(
         float(task_loss(gram, W).sum()),
         ridge_term(W, ridge),
         gamma * ((1 - anchor) * graph_coupling(A, W) + anchor * uniform_coupling(W)),
-        *graph_terms(A, alpha=alpha, beta=beta),
+        *graph_terms(A, alpha=alpha, beta=beta, self_loops=self_loops),
     )
 
 
@@ -81,14 +82,22 @@ def uniform_coupling(W: Array) -> float:
     return 2 * T / max(T - 1, 1) * float(((W - W.mean(axis=0)) ** 2).sum())
 
 
-def graph_terms(A: sparse.csr_array, *, alpha: float, beta: float) -> tuple[float, float]:
-    """-alpha 1'log(A1) and beta ||A||_F^2; a single task has no graph and no barrier."""
+def graph_terms(
+    A: sparse.csr_array, *, alpha: float, beta: float, self_loops: float | None = None
+) -> tuple[float, float]:
+    """-alpha 1'log(A1) and beta ||A||_F^2; a single task has no graph and no barrier.
+
+    With self-loops at the price kappa the barrier is -alpha 1'log(A1 + s) + kappa 1's, at the best s >= 0.
+    """
     if A.shape[0] < 2:
         return 0.0, 0.0
     degree = np.asarray(A.sum(axis=1)).ravel()
-    if (degree <= 0).any():
+    price = self_loops or 0.0
+    held = degree if self_loops is None else np.maximum(degree, alpha / self_loops)
+    if (held <= 0).any():
         return np.inf, beta * float(A.data @ A.data)
-    return -alpha * float(np.log(degree).sum()), beta * float(A.data @ A.data)
+    barrier = -alpha * float(np.log(held).sum()) + price * float((held - degree).sum())
+    return barrier, beta * float(A.data @ A.data)
 
 
 def weights_residual(
@@ -106,15 +115,24 @@ def _weights_of_pairs(A: sparse.csr_array, Z: Array | Pairs) -> tuple[Pairs, Arr
     return Pairs(i, j, Z[i, j]), A.toarray()[i, j]
 
 
-def graph_residual(A: sparse.csr_array, Z: Array | Pairs, *, alpha: float, beta: float, gamma: float = 1.0) -> float:
+def graph_residual(
+    A: sparse.csr_array,
+    Z: Array | Pairs,
+    *,
+    alpha: float,
+    beta: float,
+    gamma: float = 1.0,
+    self_loops: float | None = None,
+) -> float:
     """Largest violation of the graph step's optimality conditions, relative to the heaviest edge.
 
-    At the optimum A_ij = [lam_i + lam_j - 2 gamma Z_ij]_+ / (4 beta) with lam = alpha / degree.
+    At the optimum A_ij = [lam_i + lam_j - 2 gamma Z_ij]_+ / (4 beta) with lam = alpha / degree, at most kappa.
     """
     if A.shape[0] < 2:
         return 0.0
     (i, j, z), a = _weights_of_pairs(A, Z)
-    lam = alpha / np.asarray(A.sum(axis=1)).ravel()
+    degree = np.asarray(A.sum(axis=1)).ravel()
+    lam = alpha / (degree if self_loops is None else np.maximum(degree, alpha / self_loops))
     fixed_point = np.maximum(lam[i] + lam[j] - 2 * gamma * z, 0.0) / (4 * beta)
     return float(np.abs(a - fixed_point).max() / max(a.max(), TINY))
 
@@ -126,6 +144,7 @@ def duality_gap(
     alpha: float,
     beta: float,
     gamma: float = 1.0,
+    self_loops: float | None = None,
     dual: Array | None = None,
 ) -> float:
     """Primal minus dual value of the graph step, relative to T + |primal|, in units in which alpha = 1 and beta = 1/2.
@@ -139,9 +158,11 @@ def duality_gap(
     unit = np.sqrt(2 * alpha) * np.sqrt(beta)
     a = a * np.sqrt(2 * beta / alpha)
     degree = np.asarray(A.sum(axis=1)).ravel() * np.sqrt(2 * beta / alpha)
-    lam = 1 / degree if dual is None else dual / unit
+    cap = np.inf if self_loops is None else self_loops / unit
+    held = np.maximum(degree, 1 / cap)
+    lam = 1 / held if dual is None else dual / unit
     c = (2 * gamma / unit) * z
-    primal = c @ a + a @ a - np.log(degree).sum()
+    primal = c @ a + a @ a - np.log(held).sum() + (self_loops or 0.0) / unit * (held - degree).sum()
     excess = np.maximum(lam[i] + lam[j] - c, 0.0)
     dual_value = np.log(lam).sum() + T - (excess @ excess) / 4
     return float((primal - dual_value) / (T + abs(primal)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -44,6 +45,7 @@ class Penalty:
     alpha, beta, gamma : the numbers of Eq. 8
     scale : (p,), 0 for a shrunk intercept, which the graph does not couple, else 1
     shrinkage : (p,), penalty on the squared distance of such an unknown to its mean over tasks
+    self_loops : price kappa of a self-loop; None if every task must have an edge
     """
 
     ridge: Array
@@ -53,6 +55,12 @@ class Penalty:
     gamma: float
     scale: Array
     shrinkage: Array
+    self_loops: float | None = None
+
+    @property
+    def graph_terms(self) -> dict[str, Any]:
+        """The numbers of the graph step."""
+        return {"alpha": self.alpha, "beta": self.beta, "gamma": self.pull, "self_loops": self.self_loops}
 
     @property
     def pull(self) -> float:
@@ -106,9 +114,7 @@ class Problem(Penalty):
         """The graph that is best for weights."""
         return graph_of_weights(
             W * self.scale,
-            alpha=self.alpha,
-            beta=self.beta,
-            gamma=self.pull,
+            **self.graph_terms,
             method=self.graph_solver,
             start=dual,
             candidates=self.candidates,
@@ -117,7 +123,8 @@ class Problem(Penalty):
     def objective(self, W: Array, A: sparse.csr_array) -> float:
         """F at (W, A)."""
         # The coupling is added here, as the general terms do not know of unknowns that the graph leaves out.
-        terms = objective_terms(self.equations, W, A, alpha=self.alpha, beta=self.beta, gamma=0.0, ridge=self.ridge)
+        numbers: dict[str, Any] = self.graph_terms | {"gamma": 0.0, "ridge": self.ridge}
+        terms = objective_terms(self.equations, W, A, **numbers)
         coupled = W * self.scale
         pull = (1 - self.anchor) * graph_coupling(A, coupled) + self.anchor * uniform_coupling(coupled)
         away = float(((W - W.mean(axis=0)) ** 2 @ self.shrinkage).sum())
@@ -148,7 +155,7 @@ class Problem(Penalty):
         Z = self._distances(W * self.scale)
         return {
             "weights_residual": self.system(A).residual(W),
-            "graph_residual": graph_residual(A, Z, alpha=self.alpha, beta=self.beta, gamma=self.pull),
+            "graph_residual": graph_residual(A, Z, **self.graph_terms),
             "duality_gap": self._duality_gap(A, Z, W, result.graph.dual),
             "certified": result.graph.certified,
         }
@@ -163,7 +170,7 @@ class Problem(Penalty):
 
     def _duality_gap(self, A: sparse.csr_array, Z: Array | Pairs, W: Array, dual: Array | None) -> float:
         """The least gap that multipliers prove: those of the degrees, else those of the best graph for W."""
-        proven = partial(duality_gap, A, Z, alpha=self.alpha, beta=self.beta, gamma=self.pull)
+        proven = partial(duality_gap, A, Z, **self.graph_terms)
         gap = proven()
         if gap <= PROOF or len(W) > DENSE_TASKS:  # where a graph step takes a while, the degrees alone bear witness
             return gap

@@ -7,19 +7,23 @@ distance left. It predicts well and says little. So the graph that is shown is a
 
 where m and C are mean and covariance of the inputs of all tasks: two tasks are near if they predict alike. theta is
 chosen for the wanted number of neighbours, so that the strength of the coupling has no say in how many there are.
+The last term is the level, which `graph_metric="shape"` leaves out.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from kinfolk.methods.gamtl.calibrate import METRIC_TOLERANCE, Recipe, mixed_model
+from kinfolk.methods.gamtl.calibrate import METRIC_TOLERANCE, Recipe, input_moments, mixed_model
 from kinfolk.methods.gamtl.problem import independent
 from kinfolk.methods.structures import TaskGraph
-from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.equations import normal_equations
 from kinfolk.solvers.graph import Candidates, graph_of_weights, theta_of_weights
 
+GAP = 4.0  # a multiplier this many times the next smaller one begins the loners
+FAR = 5.0  # and is at least this many times the median
+LEAST_TASKS = 5  # with fewer nobody knows what is usual
 ALIKE = 1e-6  # of the root mean square of the slopes: those that differ less were pooled, and say nothing about tasks
 
 
@@ -40,31 +44,68 @@ def shown_graph(gram: GramStats, coef: Array, intercept: Array, recipe: Recipe) 
     T = gram.n_tasks
     if not _differ(coef):
         coef, intercept = _coefficients_that_differ(gram, recipe)
-    points = prediction_points(gram, coef, intercept)
+    points = shown_points(gram, coef, intercept, recipe.graph_metric)
     candidates = Candidates()
     theta = theta_of_weights(points, recipe.neighbors or usual_neighbors(T), candidates)
     step = graph_of_weights(points, alpha=1.0, beta=0.5, gamma=theta, candidates=candidates)
+    price = loop_price(step.dual, recipe.self_loops)
+    if price is not None:
+        step = graph_of_weights(
+            points, alpha=1.0, beta=0.5, gamma=theta, self_loops=price, start=step.dual, candidates=candidates
+        )
     return TaskGraph(step.value, gram.labels, points), {"shown_gap": step.residual, "shown_certified": step.certified}
 
 
-def prediction_points(gram: GramStats, coef: Array, intercept: Array) -> Array:
-    """One point per task (T, d + 1), so that squared distances are mean squared differences of predictions.
+def loop_price(dual: Array | None, wanted: float | str | None) -> float | None:
+    """The price of a self-loop, from the multipliers of the graph without any; None for no self-loops.
+
+    A number is in units of the median multiplier. "auto" looks for a gap: going up from the median, the first
+    multiplier that is four times the one before it and at least five times the median begins the tasks that stand
+    alone, and the price lies between the two. Tails that thin out, as of tasks around one mean, have no gap and no
+    loner. (Set on Syn 1, where loners begin at 12 and others end at 2.4 times the median, and on Birmingham, whose
+    largest are 8, 8, 8 and 2.6; docs/reading-the-graph.md says where it was checked.)
+
+    >>> loop_price(np.array([1.0, 1.0, 1.0, 2.0, 50.0]), "auto")
+    10.0
+    >>> loop_price(np.array([1.0, 1.0, 2.0, 4.0, 8.0]), "auto")
+    """
+    if dual is None or wanted is None or len(dual) < LEAST_TASKS:
+        return None
+    median = float(np.median(dual))
+    if not isinstance(wanted, str):
+        return wanted * median
+    above = np.sort(dual)[(len(dual) - 1) // 2 :]
+    begins = (above[1:] >= GAP * above[:-1]) & (above[1:] >= FAR * median)
+    if not begins.any():
+        return None
+    first = int(np.argmax(begins))
+    return float(np.sqrt(above[first] * above[first + 1]))
+
+
+def shown_points(gram: GramStats, coef: Array, intercept: Array, metric: str = "function") -> Array:
+    """One point per task, whose squared distances are those of the shown graph.
+
+    "function": mean squared differences of predictions; "shape": the same without the differences of level;
+    "coefficients": distances of slopes as they are.
 
     Examples
     --------
-    Two tasks with inputs -1 and 1: at slopes 0 and 2 and intercepts 0 and 3 the predictions differ by 1 and by 5.
+    Two tasks with inputs -1 and 1: at slopes 0 and 2 and intercepts 0 and 3 the predictions differ by 1 and by 5, 3 of
+    which are level.
 
     >>> gram = GramStats.from_rows([[-1.0], [1.0]] * 2, [0.0, 0.0, 1.0, 5.0], [0, 0, 1, 1])
-    >>> points = prediction_points(gram, np.array([[0.0], [2.0]]), np.array([0.0, 3.0]))
-    >>> float(((points[0] - points[1]) ** 2).sum())
+    >>> for metric in ("function", "shape"):
+    ...     points = shown_points(gram, np.array([[0.0], [2.0]]), np.array([0.0, 3.0]), metric)
+    ...     print(((points[0] - points[1]) ** 2).sum())
     13.0
+    4.0
     """
-    rows = max(float(gram.n.sum()), TINY)
-    mean = gram.n @ gram.x_mean / rows
-    away = gram.x_mean - mean
-    C = (gram.G.sum(axis=0) + (gram.n[:, None] * away).T @ away) / rows
+    if metric == "coefficients":
+        return coef
+    mean, C = input_moments(gram)
     value, vector = np.linalg.eigh(C)
-    return np.column_stack([coef @ (vector * np.sqrt(np.maximum(value, 0.0))), intercept + coef @ mean])
+    shape = coef @ (vector * np.sqrt(np.maximum(value, 0.0)))
+    return shape if metric == "shape" else np.column_stack([shape, intercept + coef @ mean])
 
 
 def _differ(coef: Array) -> bool:

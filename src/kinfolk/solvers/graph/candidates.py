@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -154,6 +155,7 @@ def graph_of_weights(
     alpha: float,
     beta: float,
     gamma: float,
+    self_loops: float | None = None,
     method: str = "auto",
     start: Array | None = None,
     candidates: Candidates | None = None,
@@ -162,9 +164,10 @@ def graph_of_weights(
 
     `candidates` carries what was learned about pairs from one call to the next.
     """
+    terms: dict[str, Any] = {"alpha": alpha, "beta": beta, "gamma": gamma, "self_loops": self_loops}
     if len(W) <= DENSE_TASKS or method == "primal_dual":
-        return learn_graph(squared_distances(W), alpha=alpha, beta=beta, gamma=gamma, method=method, start=start)
-    return by_candidates(W, alpha=alpha, beta=beta, gamma=gamma, start=start, candidates=candidates)
+        return learn_graph(squared_distances(W), method=method, start=start, **terms)
+    return by_candidates(W, start=start, candidates=candidates, **terms)
 
 
 def by_candidates(
@@ -173,6 +176,7 @@ def by_candidates(
     alpha: float,
     beta: float,
     gamma: float,
+    self_loops: float | None = None,
     start: Array | None = None,
     candidates: Candidates | None = None,
     k: int = NEIGHBORS,
@@ -193,7 +197,7 @@ def by_candidates(
     if known.dual is not None and np.isclose(known.dual[0], theta, rtol=SAME_THETA, atol=0):
         start = known.dual[1] * unit
     known.price = 2 * theta * unit
-    step = partial(newton, alpha=alpha, beta=beta, gamma=gamma)
+    step = partial(newton, alpha=alpha, beta=beta, gamma=gamma, self_loops=self_loops)
     edges, z, solution = solve_on_pool(known, step, start, rounds)
     assert solution.dual is not None
     known.dual = theta, solution.dual / unit

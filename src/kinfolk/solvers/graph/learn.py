@@ -30,6 +30,7 @@ def learn_graph(
     alpha: float,
     beta: float,
     gamma: float = 1.0,
+    self_loops: float | None = None,
     method: str = "auto",
     start: Array | None = None,
     tol: float | None = None,
@@ -45,6 +46,8 @@ def learn_graph(
     Z : array of shape (T, T), symmetric, non-negative, zero on the diagonal
     alpha, beta : positive; theta = gamma / sqrt(2 alpha beta) alone sets how sparse the graph is
     gamma : non-negative weight of the distances
+    self_loops : price kappa of a self-loop s_i >= 0, which then adds to the degree: - alpha log(degree_i + s_i)
+        + kappa s_i. A task whose nearest are farther than the price has no edge. By default every task has one
     method : "newton" (exact; what "auto" takes) or "primal_dual" (the paper's Algorithm 2)
     start : multipliers of an earlier solution (its `dual`)
     tol : duality gap per task ("newton", default 1e-12) or relative change ("primal_dual", default 1e-8)
@@ -52,7 +55,8 @@ def learn_graph(
     Returns
     -------
     Solution
-        `value` is the adjacency, a symmetric CSR matrix with exact zeros; `dual` the multipliers alpha / degree.
+        `value` is the adjacency, a symmetric CSR matrix with exact zeros; `dual` the multipliers alpha / degree, at
+        most kappa; `details["self_loops"]` the weights of the self-loops.
 
     Examples
     --------
@@ -63,18 +67,30 @@ def learn_graph(
     array([[0.   , 0.797, 0.   ],
            [0.797, 0.   , 0.143],
            [0.   , 0.143, 0.   ]])
+
+    At a price of 6 the far one is left alone: 6 + 1.1, the sum of both multipliers, is less than 2 gamma 4.
+
+    >>> learn_graph(Z, alpha=1.0, beta=0.1, self_loops=6.0).value.toarray().round(3)
+    array([[0.   , 0.854, 0.   ],
+           [0.854, 0.   , 0.   ],
+           [0.   , 0.   , 0.   ]])
     """
     Z = check_distances(Z)
     if min(alpha, beta) <= 0 or gamma < 0 or not np.isfinite([alpha, beta, gamma]).all():
         raise ValueError(f"need alpha > 0, beta > 0, gamma >= 0; got {alpha=}, {beta=}, {gamma=}")
     if method not in METHODS:
         raise ValueError(f"unknown graph method {method!r}: choose one of {', '.join(METHODS)}")
+    if self_loops is not None and not self_loops > 0:
+        raise ValueError(f"self_loops={self_loops} must be greater than 0, or None")
+    if self_loops is not None and method == "primal_dual":
+        raise ValueError('self_loops need method="newton": the paper\'s algorithm has none')
     T = len(Z)
     if T == 1:
         return Solution(sparse.csr_array((1, 1)), 0, 0.0, True, "nothing to connect", np.zeros(1))
 
     solve, default_tol = (primal_dual, GRAPH_CHANGE) if method == "primal_dual" else (newton, GRAPH_GAP)
     step = partial(solve, alpha=alpha, beta=beta, gamma=gamma, tol=default_tol if tol is None else tol)
+    step = step if self_loops is None else partial(step, self_loops=self_loops)
     if T <= 4 * CANDIDATES or method == "primal_dual":
         edges = EdgeList.complete(T)
         solution = step(edges, Z[edges.i, edges.j], start=start)

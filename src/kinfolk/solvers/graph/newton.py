@@ -12,6 +12,10 @@ Laplacian of the active edges: positive definite, and as sparse as the answer. A
     sum_i (u_i - 1 - log u_i),   u_i = lam_i degree_i,
 
 a sum of terms that are each >= 0, so it can be trusted down to rounding.
+
+With self-loops every degree has a slack s_i >= 0 at the price kappa: -alpha log(degree_i + s_i) + kappa s_i. That is
+the same dual with lam_i <= kappa: a task whose nearest is too far reaches the bound, has no edge but a loop, and no
+longer asks for a multiplier that is orders of magnitude above the others.
 """
 
 from __future__ import annotations
@@ -43,6 +47,7 @@ def newton(
     alpha: float,
     beta: float,
     gamma: float = 1.0,
+    self_loops: float | None = None,
     start: Array | None = None,
     tol: float = GRAPH_GAP,
     max_iter: int = 60,
@@ -53,33 +58,45 @@ def newton(
     ----------
     edges : the edges that may be used: all pairs, or candidates
     z : squared distances, one per edge
+    self_loops : the price kappa of a self-loop; None for none
     start : multipliers of an earlier, similar problem
     tol : duality gap relative to the number of tasks
 
     Returns
     -------
     Solution
-        `value` is the edge vector a, `dual` the multipliers alpha / degree, `residual` the relative duality gap.
+        `value` is the edge vector a, `dual` the multipliers alpha / degree, `residual` the relative duality gap;
+        `details["self_loops"]` are the slacks.
     """
     unit = np.sqrt(2 * alpha) * np.sqrt(beta)  # the product of small letters would vanish
     c = (2 * gamma / unit) * z
     nearest = _nearest(edges, c)
+    cap = np.inf if self_loops is None else self_loops / unit
     dense = edges.size <= DENSE_INTERIOR
-    hard = dense and nearest.max() > HARD
-    lam = _start(nearest) if start is None else start / unit
+    hard = dense and self_loops is None and nearest.max() > HARD
+    lam = np.minimum(_start(nearest) if start is None else start / unit, cap)
     patience = PATIENCE if dense else max_iter
-    point, n_iter = _climb(edges, c, lam, POLISH * tol, 0 if hard else patience)
+    point, n_iter = _climb(_Point(edges, c, lam, cap), POLISH * tol, 0 if hard else patience)
     a, gap = point.a, point.gap
     method = "newton"
-    if gap > tol and dense:
+    if gap > tol and dense and self_loops is None:
         inner = interior_point(edges, c, _alone(edges, c, nearest), tol=tol, max_iter=max_iter)
         assert inner.dual is not None
-        point, steps = _climb(edges, c, inner.dual, POLISH * tol, 2)
+        point, steps = _climb(_Point(edges, c, inner.dual, cap), POLISH * tol, 2)
         n_iter += inner.n_iter + steps
         method = "newton (interior point)"
         # Rounding keeps a(lam) from the gap when one task is very far away: then the interior point has the better a.
         a, gap = (point.a, point.gap) if point.gap <= inner.residual else (inner.value, inner.residual)
-    return Solution(np.sqrt(alpha / (2 * beta)) * a, n_iter, gap, gap <= tol, method, point.lam * unit)
+    elif gap > tol and dense:
+        # Where pairs turn active one by one, the answer without self-loops is nearer than any guess.
+        free = newton(edges, z, alpha=alpha, beta=beta, gamma=gamma, tol=tol, max_iter=max_iter)
+        assert free.dual is not None
+        point, steps = _climb(_Point(edges, c, np.minimum(free.dual / unit, cap), cap), POLISH * tol, max_iter)
+        n_iter += free.n_iter + steps
+        a, gap = point.a, point.gap
+    delta = np.sqrt(alpha / (2 * beta))
+    loops = {"self_loops": delta * (point.held - point.degree)}
+    return Solution(delta * a, n_iter, gap, gap <= tol, method, point.lam * unit, details=loops)
 
 
 def _nearest(edges: EdgeList, c: Array) -> Array:
@@ -112,42 +129,55 @@ def _alone(edges: EdgeList, c: Array, nearest: Array) -> Array:
 
 
 class _Point:
-    """A dual point lam and what follows from it: edge weights, degrees, gradient, duality gap per task."""
+    """A dual point lam <= cap and what follows from it: edge weights, degrees, gradient, duality gap per task."""
 
-    def __init__(self, edges: EdgeList, c: Array, lam: Array) -> None:
+    def __init__(self, edges: EdgeList, c: Array, lam: Array, cap: float) -> None:
+        self.edges = edges
+        self.c = c
+        self.cap = cap
         self.lam = lam
         self.a = np.maximum(edges.at_ends(lam) - c, 0.0) / 2
         self.degree = edges.degrees(self.a)
         self.gradient = 1 / lam - self.degree
+        self.bound = (lam >= cap) & (self.gradient >= 0)  # these would rise further: they get a self-loop
+        self.held = np.maximum(self.degree, 1 / cap)  # degree and best self-loop together
+
+    def moved(self, step: Array) -> _Point:
+        """The point after a step, brought back to the cap where it went beyond."""
+        return _Point(self.edges, self.c, np.minimum(self.lam + step, self.cap), self.cap)
 
     @property
     def gap(self) -> float:
-        u = self.lam * self.degree
-        return float((u - 1 - np.log(u)).mean()) if (u > 0).all() else np.inf
+        u = self.lam * self.held
+        if not (u > 0).all():
+            return np.inf
+        price = 0.0 if self.cap == np.inf else self.cap
+        return float((u - 1 - np.log(u) + (price - self.lam) * (self.held - self.degree)).mean())
 
 
-def _climb(edges: EdgeList, c: Array, lam: Array, tol: float, max_iter: int) -> tuple[_Point, int]:
+def _climb(point: _Point, tol: float, max_iter: int) -> tuple[_Point, int]:
     """Damped Newton ascent until the gap is met or rounding stops it."""
-    point = _Point(edges, c, lam)
     for k in range(max_iter):
         if point.gap <= tol:
             return point, k
-        following = _line_search(edges, c, point, _newton_step(edges, point))
+        following = _line_search(point, _newton_step(point))
         if following is None:
             return point, k + 1
         point = following
     return point, max_iter
 
 
-def _newton_step(edges: EdgeList, point: _Point) -> Array:
-    """Solve (diag(1/lam^2) + (D_active + A_active)/2) step = g, in units of lam."""
+def _newton_step(point: _Point) -> Array:
+    """Solve (diag(1/lam^2) + (D_active + A_active)/2) step = g, in units of lam; tasks at the cap stay there."""
+    edges = point.edges
     lam = point.lam
-    g = point.gradient
+    free = ~point.bound
+    g = np.where(free, point.gradient, 0.0)
     active = edges.select(point.a > 0)
     count = active.degrees(np.ones(len(active)))
     diagonal = 1 / lam**2 + count / 2
     scale = 1 / np.sqrt(diagonal)  # Jacobi scaling: ones on the diagonal
-    off = 0.5 * scale[active.i] * scale[active.j]
+    off = 0.5 * scale[active.i] * scale[active.j] * (free[active.i] & free[active.j])
     if edges.size <= DENSE_HESSIAN:
         H = np.eye(edges.size)
         H[active.i, active.j] = H[active.j, active.i] = off
@@ -161,19 +191,19 @@ def _newton_step(edges: EdgeList, point: _Point) -> Array:
     return scale * inner.value
 
 
-def _line_search(edges: EdgeList, c: Array, point: _Point, step: Array) -> _Point | None:
+def _line_search(point: _Point, step: Array) -> _Point | None:
     """The first step 1, 1/2, 1/4, ... that stays inside lam > 0 and does not overshoot the maximum by half.
 
     The dual is concave, so the slope along the step tells ascent from overshoot without comparing function
     values, which near the end agree to rounding.
     """
-    slope = point.gradient @ step
     towards_zero = step < 0
     room = np.min(-point.lam[towards_zero] / step[towards_zero], initial=np.inf)
     t = min(1.0, 0.99 * room)
     for _ in range(40):
-        following = _Point(edges, c, point.lam + t * step)
-        if following.gradient @ step >= -0.5 * slope:
+        following = point.moved(t * step)
+        way = following.lam - point.lam
+        if following.gradient @ way >= -0.5 * (point.gradient @ way):
             return following
         t /= 2
     return None
