@@ -48,7 +48,9 @@ def test_the_planted_edges_and_outliers_are_found(groups):
     truth = np.zeros((20, 20))
     truth[tuple(np.array(data.edges).T)] = 1
     upper = np.triu_indices(20, k=1)
-    assert roc_auc_score(truth[upper], model.adjacency_.toarray()[upper]) > 0.97
+    assert roc_auc_score(truth[upper], model.coupling_.toarray()[upper]) > 0.97
+    shown = model.adjacency_.toarray()[upper]
+    assert shown[truth[upper] == 0].sum() < 0.01 * shown.sum()
     assert model.graph_.outliers() == [19, 20]
 
 

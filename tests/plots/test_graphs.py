@@ -89,8 +89,8 @@ def test_edges_between_groups_are_dashed():
     assert styles[2] is None and len(styles[1]) == 2
 
 
-def test_colours_are_communities_and_outliers_are_ringed():
-    ax = plot_graph(cliques_and_loners(2))
+def test_colours_are_communities_and_outliers_may_be_ringed():
+    ax = plot_graph(cliques_and_loners(2), outliers="ring")
     (drawn,) = marks(ax)
     colours = [to_hex(c).upper() for c in drawn.get_facecolor()]
     assert [len(set(colours[k : k + 5])) for k in (0, 5, 10)] == [1, 1, 1]

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
 from kinfolk.baselines import CCMTL, TAT, Independent
 from kinfolk.graph import squared_distances
-from kinfolk.methods.gamtl.shown import usual_neighbors
+from kinfolk.methods.gamtl.shown import graph_of_points, usual_neighbors
 from kinfolk.progress import Progress
 from kinfolk.report import compact_html, render, summarize, write_report
 from kinfolk.report import summary as summary_module
@@ -44,11 +44,8 @@ def test_the_path_goes_from_sparse_to_dense_around_the_fitted_graph(summary):
 
 def test_at_the_fitted_sparsity_the_path_meets_the_fitted_graph(model):
     """The graph step at the points of the graph, calibrated to as many neighbours, is the fitted graph."""
-    from kinfolk.graph import graph_of_weights, theta_of_weights
-
-    points = model.graph_.points
-    A = graph_of_weights(points, alpha=1.0, beta=0.5, gamma=theta_of_weights(points, usual_neighbors(20))).value
-    np.testing.assert_allclose(A.toarray(), model.adjacency_.toarray(), atol=1e-6)
+    A = graph_of_points(model.graph_.points, usual_neighbors(20), "auto").value
+    np.testing.assert_allclose(A.toarray(), model.adjacency_.toarray(), atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", [GAMTL, GAMTLCV, RBFGAMTL])

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from kinfolk.methods.gamtl.shown import graph_of_points
 from kinfolk.methods.model import Model
 from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.methods.trees import TaskTree
@@ -16,7 +17,7 @@ from kinfolk.progress import Callback, report
 from kinfolk.report.plain import short
 from kinfolk.report.positions import positions
 from kinfolk.rows.gram import TINY, Array
-from kinfolk.solvers.graph import DENSE_TASKS, graph_of_weights, theta_of_weights
+from kinfolk.solvers.graph import DENSE_TASKS
 
 NEIGHBORS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 NEIGHBORS_MANY = (1, 2, 3, 5, 8)  # for more than MANY tasks: fewer steps keep the file small
@@ -85,8 +86,7 @@ def _learned_path(graph: TaskGraph, callback: Callback | None) -> list[sparse.cs
     wanted = [k for k in wanted if 0 < k < T - 1]
     path = []
     for done, k in enumerate(wanted):
-        theta = theta_of_weights(graph.points, k)
-        path.append(graph_of_weights(graph.points, alpha=1.0, beta=0.5, gamma=theta).value)
+        path.append(graph_of_points(graph.points, k, "auto").value)
         report(callback, "report: path of graphs", done + 1, len(wanted))
     return _around(graph.adjacency, path)
 

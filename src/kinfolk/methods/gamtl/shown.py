@@ -12,6 +12,8 @@ The last term is the level, which `graph_metric="shape"` leaves out.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from kinfolk.methods.gamtl.calibrate import METRIC_TOLERANCE, Recipe, input_moments, mixed_model
@@ -20,6 +22,7 @@ from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.equations import normal_equations
 from kinfolk.solvers.graph import Candidates, graph_of_weights, theta_of_weights
+from kinfolk.solvers.solution import Solution
 
 GAP = 4.0  # a multiplier this many times the next smaller one begins the loners
 FAR = 5.0  # and is at least this many times the median
@@ -45,15 +48,33 @@ def shown_graph(gram: GramStats, coef: Array, intercept: Array, recipe: Recipe) 
     if not _differ(coef):
         coef, intercept = _coefficients_that_differ(gram, recipe)
     points = shown_points(gram, coef, intercept, recipe.graph_metric)
-    candidates = Candidates()
-    theta = theta_of_weights(points, recipe.neighbors or usual_neighbors(T), candidates)
-    step = graph_of_weights(points, alpha=1.0, beta=0.5, gamma=theta, candidates=candidates)
-    price = loop_price(step.dual, recipe.self_loops)
-    if price is not None:
-        step = graph_of_weights(
-            points, alpha=1.0, beta=0.5, gamma=theta, self_loops=price, start=step.dual, candidates=candidates
-        )
+    step = graph_of_points(points, recipe.neighbors or usual_neighbors(T), recipe.self_loops)
     return TaskGraph(step.value, gram.labels, points), {"shown_gap": step.residual, "shown_certified": step.certified}
+
+
+def graph_of_points(points: Array, neighbors: float, self_loops: float | str | None) -> Solution:
+    """The graph step at points, with theta for about `neighbors` neighbours per task, and self-loops for loners."""
+    T = len(points)
+    candidates = Candidates()
+    theta = theta_of_weights(points, neighbors, candidates)
+    step = graph_of_weights(points, alpha=1.0, beta=0.5, gamma=theta, candidates=candidates)
+    price = loop_price(step.dual, self_loops)
+    if price is None:
+        return step
+    terms: dict[str, Any] = {
+        "alpha": 1.0,
+        "beta": 0.5,
+        "self_loops": price,
+        "start": step.dual,
+        "candidates": candidates,
+    }
+    step = graph_of_weights(points, gamma=theta, **terms)
+    kin = np.diff(step.value.indptr) > 0
+    if kin.sum() > 2 and not kin.all():
+        # The mean is over all tasks: those that are not alone have the neighbours that the loners have not.
+        theta = theta_of_weights(points[kin], min(neighbors * T / kin.sum(), kin.sum() - 1))
+        step = graph_of_weights(points, gamma=theta, **terms)
+    return step
 
 
 def loop_price(dual: Array | None, wanted: float | str | None) -> float | None:
