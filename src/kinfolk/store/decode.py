@@ -9,6 +9,7 @@ import math
 import re
 import uuid
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,8 @@ class Decoder:
         self.may_repeat = name == "GramStats"
         values = {key: self.value(part) for key, part in _typed(parts, dict).items()}
         self.may_repeat = False
-        if set(values) != set(stored_fields(RECORDS[name])):
+        earlier.rename_fields(name, values)
+        if not _needed(RECORDS[name]) <= set(values) <= set(stored_fields(RECORDS[name])):
             raise ModelFileError(f"a record {name} has other fields than this version of kinfolk")
         record = RECORDS[name](**values)
         check_record(record)
@@ -223,3 +225,8 @@ KINDS: dict[str, Callable[[Decoder, Any], Any]] = {
     "dtype": _text(_dtype),
     "ufunc": _text(UFUNCS.__getitem__),
 }
+
+
+def _needed(cls: type[Any]) -> set[str]:
+    """Fields without a default: those that came later have one."""
+    return {name for name in stored_fields(cls) if not hasattr(cls, name) or not is_dataclass(cls)}

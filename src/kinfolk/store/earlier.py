@@ -45,6 +45,12 @@ def model_of_attributes(state: dict[str, Any]) -> Model:
     )
 
 
+def rename_fields(record: str, values: dict[str, Any]) -> None:
+    """Bring the fields of an earlier record to the present ones: graphs knew how remote tasks are, and no points."""
+    if record == "TaskGraph":
+        values.pop("remoteness", None)
+
+
 def _course(state: dict[str, Any]) -> Course:
     names = ("optimality_", "objective_history_", "n_iter_", "converged_")
     optimality, history, n_iter, converged = (state.get(name) for name in names)
