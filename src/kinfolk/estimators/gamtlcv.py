@@ -252,8 +252,13 @@ class GAMTLCV(GraphRegressor):
         with_graph = search.mixture(search.limits() + search.finalists(FINALISTS), weight)
         gain = search.gain(without, with_graph)
         helps = bool(gain.mean > self.guard * gain.standard_error)
+        names = search.finalists(None)
+        if helps:  # the graph that predicts most comes first
+            share = np.atleast_2d(with_graph.shares).mean(axis=0)
+            order = np.argsort(-share, kind="stable")
+            names = [m.name for m in (with_graph.members[k] for k in order) if m.has_graph] + names
         # A graph of curves is one of all features, as the explanations of it expect.
-        shown = next((name for name in search.finalists(None) if name.startswith("curves")), search.finalists(1)[0])
+        shown = next((name for name in names if name.startswith("curves")), names[0])
         return Chosen(replace(with_graph if helps else without, shown=search.member(shown)), without, helps, gain)
 
     def _learn(self, search: Search, chosen: Chosen, scale: Array) -> Model:
