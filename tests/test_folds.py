@@ -1,11 +1,22 @@
 """Folds as statistics: subtraction equals refitting on rows, and rows that belong together stay together."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.model_selection import KFold
 
+from kinfolk import compare, tune
 from kinfolk.baselines import Independent, MeanShrunk
-from kinfolk.rows.folds import Folds, assign_folds, common_rows, cv_error, fold_of_rows, folds_of_rows
+from kinfolk.rows.folds import (
+    Folds,
+    assign_folds,
+    common_rows,
+    cv_error,
+    fold_of_rows,
+    folds_of_rows,
+    in_order,
+    trains,
+)
 from kinfolk.rows.gram import GramStats, squared_errors
 from kinfolk.rows.tasks import read_rows
 
@@ -181,3 +192,77 @@ def test_errors_name_the_value_and_what_is_allowed():
         rows_and_folds(X, y, task, groups=np.arange(115) % 2)
     with pytest.raises(ValueError, match=r"scoring='best': choose one of 'pooled', 'tasks', 'normalised'"):
         cv_error(np.ones(5), GramStats.from_rows(X, y, task), "best")
+
+
+def drift(seed=0, T=5, n=60):
+    """Tasks whose slope changes with time: the past does not tell the future as well as neighbouring rows would."""
+    rng = np.random.default_rng(seed)
+    day = np.tile(np.arange(n), T)
+    x = rng.normal(size=T * n)
+    task = np.repeat(np.arange(T), n)
+    y = (1 + task / T + 3 * day / n) * x + 0.1 * rng.normal(size=T * n)
+    order = rng.permutation(T * n)
+    table = pd.DataFrame({"who": task, "x": x, "day": pd.Timestamp("2024-01-01") + pd.to_timedelta(day, "D")})
+    return table.iloc[order], y[order]
+
+
+def test_folds_in_time_train_on_the_past_alone():
+    table, y = drift()
+    X = table[["who", "x"]].to_numpy()
+    rows = read_rows(X, y, task=0)
+    when = in_order(None, "day", table, len(y))
+    fold = fold_of_rows(rows, X[:, 1:], rows.gram(X[:, 1:], None), cv=4, groups=when)
+    folds = folds_of_rows(rows, X[:, 1:], rows.gram(X[:, 1:], None), cv=4, groups=when)
+    assert len(folds) == 4 and sorted(set(fold)) == [-1, 0, 1, 2, 3]
+    day = table["day"].to_numpy()
+    for f in range(4):
+        before = trains(fold, f)
+        assert day[before].max() < day[fold == f].min()
+        plain = GramStats.from_codes(X[before, 1:], y[before], rows.codes[before], rows.schema.labels)
+        np.testing.assert_allclose(folds.training(f).G, plain.G)
+        np.testing.assert_allclose(folds.training(f).y_mean, plain.y_mean)
+        np.testing.assert_array_equal(folds.held_out[f].n, np.bincount(rows.codes[fold == f]))
+    np.testing.assert_array_equal(folds.without(2).training(1).n, folds.training(1).n)
+
+
+def test_errors_in_time_are_those_of_predicting_ahead():
+    table, y = drift()
+    X = table[["who", "x"]]
+    free, ahead = (tune(Independent(task="who"), {"penalty": [1.0]}, X, y, time=time) for time in (None, table["day"]))
+    when = in_order(None, "day", table, len(y))
+    fold = when.folds(5)
+    squares = []
+    for f in range(5):
+        model = Independent(task="who", penalty=1.0).fit(X[trains(fold, f)], y[trains(fold, f)])
+        squares.append((model.predict(X[fold == f]) - y[fold == f]) ** 2)
+    np.testing.assert_allclose(ahead.best_error_, np.sqrt(np.concatenate(squares).mean()), rtol=1e-8)
+    assert ahead.best_error_ > 1.2 * free.best_error_
+    model = Independent(task="who", penalty="cv").fit(X, y, time=table["day"])
+    assert 1.1 * free.best_error_ < model.penalty_errors_.min() <= ahead.best_error_
+    found = compare(X, y, task="who", methods=["independent", "task-mean"], time=table["day"])
+    assert found.folds == 5
+    assert found.judged["independent"].pooled() > 1.1 * free.best_error_
+
+
+@pytest.mark.parametrize(
+    ("time", "message"),
+    [
+        (np.zeros(300), "all rows have the same time"),
+        (np.arange(7), "time has shape .7,., expected .300,."),
+        (["soon"] * 300, "time holds text like 'soon'"),
+        ([None] * 300, "time is missing in some rows"),
+        ("hour", "has no column 'hour'"),
+    ],
+)
+def test_times_that_order_nothing_are_refused(time, message):
+    table, y = drift()
+    with pytest.raises(ValueError, match=message):
+        Independent(task="who", penalty="cv").fit(table[["who", "x"]], y, time=time)
+
+
+def test_few_times_lower_the_folds_with_a_note():
+    with pytest.warns(UserWarning, match="few different times: 2 folds in place of cv=5"):
+        fold = in_order(None, ["1/2/2024", "3/2/2024", "2/2/2024"] * 4, None, 12).folds(5)
+    assert fold.tolist() == [-1, 1, 0] * 4
+    with pytest.raises(ValueError, match="give groups or time"):
+        in_order(np.zeros(3), np.arange(3), None, 3)

@@ -322,3 +322,40 @@ def test_labels_that_look_like_formulas_are_neutralised_when_asked_for(folder, c
         assert "=1+1" in plain and "'=1+1" not in plain
         assert safe == plain.replace("=1+1", "'=1+1")
     assert ",-" in run(capsys, "predict", "model.kin", "data.csv", "--keep", "size", "--safe-csv")[1]
+
+
+class TestTime:
+    @pytest.fixture
+    def dated(self, folder):
+        head, *rows = shops(rows=20)
+        rng = np.random.default_rng(0)
+        days = rng.permutation(20)
+        table = [[*row, f"2024-05-{days[k % 20] + 1:02d}"] for k, row in enumerate(rows)]
+        write(folder / "data.csv", [[*head, "day"], *table])
+        return folder
+
+    def test_folds_follow_the_time(self, dated, capsys):
+        ordered = fit(capsys, *FAST, "--time", "day", "--report", "report.html")
+        plain = fit(capsys, *FAST, "--force")
+        assert ordered["rmse_cv"] != plain["rmse_cv"]
+        assert "day" in ordered["inputs"] and ordered["rows"] == 120
+        assert "in time, each fold trained on what was before it" in (dated / "report.html").read_text()
+        assert "day" not in fit(capsys, *FAST, "--time", "day", "--drop", "day", "--force")["inputs"]
+
+    def test_methods_are_compared_in_time(self, dated, capsys):
+        methods = ("--methods", "pooled", "task-mean", "--cv", "3", "--json")
+        code, out, _ = run(capsys, "compare", "data.csv", *COLUMNS, *methods, "--time", "day")
+        assert code == 0 and json.loads(out)["folds"] == 3
+
+    @pytest.mark.parametrize(
+        ("options", "error"),
+        [
+            (["--time", "hour"], "has no column 'hour' (--time)"),
+            (["--time", "day", "--groups", "region"], "give groups or time"),
+            (["--time", "day", "--stream"], "read in blocks: leave --time out"),
+            (["--time", "region"], "time holds text like"),
+        ],
+    )
+    def test_times_that_cannot_be_are_errors(self, options, error, dated, capsys):
+        code, _, err = run(capsys, "fit", "data.csv", *COLUMNS, *FAST, *options)
+        assert code == 1 and error in err

@@ -32,6 +32,8 @@ FILES = {
     "infinite": lines(*GOOD, "2,inf,3"),
     "decimal_comma": lines("shop;size;sales", "1;2,5;3", "1;3,5;4", "2;2;2", "2;1;1"),
     "two_problems": lines("shop,size,code,sales", "1,oops,7,3", "1,3,8,4", "2,4,x1,2", "2,5,9,1"),
+    "many_columns": lines(",".join(["shop", "sales", *(f"x{j}" for j in range(100_001))])),
+    "long_label": lines(*GOOD, f"{'L' * 100_000},1,3"),
     "nothing_varies": lines("shop,size,sales", "1,2,3", "1,2,4"),
     "only_task_and_target": lines("shop,sales", "1,2", "1,3"),
 }
@@ -57,6 +59,8 @@ ERRORS = {
     "two_problems": "line 2: column 'size' holds numbers, but here 'oops'. two_problems.csv, line 4: column 'code' "
     "holds numbers, but here 'x1'. Correct or empty these values, take columns as categories: --categorical size code, "
     "or leave them out: --drop size code",
+    "many_columns": "many_columns.csv has 100,003 columns, more than 5,000: are rows and columns swapped?",
+    "long_label": "task column 'shop' has a label of 100,000 characters, more than 1,000: is it text",
     "nothing_varies": "every input has the same value in all rows",
     "only_task_and_target": "only_task_and_target.csv has no column left to predict from",
 }

@@ -26,6 +26,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     if not options.methods and find_spec("lightgbm") is None:
         console.note("lightgbm is not installed and not compared: pip install 'kinfolk[boosting]'")
     whole = f", whole groups of {options.groups!r}" if options.groups else ""
+    whole = f", in the order of {options.time!r}" if options.time else whole
     tasks = counted(len(rows.schema.labels), "task")
     size = f"{counted(len(rows.y), 'row')}, {tasks}, {counted(rows.table.width, 'feature')}"
     console.say(f"{size}; {options.cv} folds{whole}")

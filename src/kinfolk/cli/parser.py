@@ -199,6 +199,7 @@ def _add_training_table(command: argparse.ArgumentParser) -> None:
     columns.add_argument(
         "--groups", metavar="COLUMN", help="rows of one value here (sitting, day) stay in one fold; no feature"
     )
+    columns.add_argument("--time", metavar="COLUMN", help="folds in the order of this column: they train on the past")
     columns.add_argument(
         "--categorical", nargs="+", action="extend", default=[], metavar="COLUMN", help="categories, even if numbers"
     )

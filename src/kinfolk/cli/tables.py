@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.cli.console import Console
+from kinfolk.rows.folds import in_order
 from kinfolk.rows.kinds import TRUTH, TextCounts, kind_of_texts
 from kinfolk.rows.rules import TableRules, Trouble
 from kinfolk.rows.sources.databases import Address, fetch_query
@@ -91,7 +92,9 @@ def training_rows(source: Source, options: argparse.Namespace, console: Console,
     pl = polars()
     inputs = _input_names(source, options)
     labels = [options.task, *([options.groups] if options.groups else [])]
-    used = list(dict.fromkeys([*labels, *inputs, options.target]))
+    if options.time and lazy:
+        raise ValueError("--time puts rows in memory in order, and this table is read in blocks: leave --time out")
+    used = list(dict.fromkeys([*labels, *inputs, options.target, *([options.time] if options.time else [])]))
     words = {*labels, *options.categorical}
     rules = TableRules(categorical=tuple(options.categorical), max_categories=options.max_categories)
 
@@ -122,6 +125,7 @@ def training_rows(source: Source, options: argparse.Namespace, console: Console,
     frame = frame.collect().rechunk()
     task = task_labels(frame[options.task], source)
     groups = frame[options.groups].to_numpy() if options.groups else None
+    groups = in_order(groups, frame[options.time].to_numpy() if options.time else None, None, frame.height)
     X = frame.select(task.alias(options.task), *kept)
     return Training(X, frame[options.target].to_numpy(), groups, rules, source)
 
@@ -144,6 +148,7 @@ def _input_names(source: Source, options: argparse.Namespace) -> list[str]:
     names = source.names()
     asked = {"--task": [options.task], "--target": [options.target], "--drop": options.drop}
     asked |= {"--categorical": options.categorical, "--groups": [options.groups] if options.groups else []}
+    asked |= {"--time": [options.time] if options.time else []}
     for option, wanted in asked.items():
         for name in wanted:
             check_column(name, names, source.root.name, option)

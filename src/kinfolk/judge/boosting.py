@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.rows.folds import assign_folds
+from kinfolk.rows.folds import InTime, assign_folds, trains
 from kinfolk.rows.gram import Array
 
 LEAVES = (8, 31)
@@ -58,5 +58,6 @@ def _settings(leaves: int, seed: int) -> dict[str, Any]:
 
 def _folds(task: Array, groups: Any, seed: int) -> list[tuple[Array, Array]]:
     codes = np.unique(task, return_inverse=True)[1]
-    fold = assign_folds(codes, 5, groups=groups, random_state=seed)
-    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(fold.max() + 1)]
+    in_time = isinstance(groups, InTime)
+    fold = groups.folds(5) if in_time else assign_folds(codes, 5, groups=groups, random_state=seed)
+    return [(np.flatnonzero(trains(fold, f)), np.flatnonzero(fold == f)) for f in range(fold.max() + 1)]

@@ -21,7 +21,7 @@ from kinfolk.judge.verdict import HELPS, Verdict, effect_of, sharing_sentence
 from kinfolk.methods.independent import Independent
 from kinfolk.progress import Callback, report
 from kinfolk.rows.columns import Columns, ruled
-from kinfolk.rows.folds import fold_of_rows
+from kinfolk.rows.folds import fold_of_rows, in_order, trains
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tasks import Rows, read_rows
 from kinfolk.words import amount, cut, percent
@@ -184,6 +184,7 @@ def compare(
     task: str | int | None = None,
     methods: Iterable[Any] | None = None,
     groups: Any = None,
+    time: Any = None,
     cv: int = 5,
     time_limit: float | None = None,
     n_jobs: int | None = None,
@@ -199,6 +200,7 @@ def compare(
     X, y, task : as for `fit` of an estimator
     methods : names (see `kinfolk methods`) or estimators with parameters; all by default
     groups : one label per row (sitting, day) that is kept on one side
+    time : times of the rows, or the name of a column of X: every fold trains on the past, outside and inside
     cv : folds, outside and inside
     time_limit : seconds of processor time for a method; by default 120, and 900 for those with a graph
     n_jobs : processes inside a method, whose time does not count
@@ -217,7 +219,14 @@ def compare(
     encoder = encoder_of(rows)
     chosen = contestants(methods, encoder, cv=cv, random_state=random_state, n_jobs=n_jobs)
     return compare_rows(
-        rows, chosen, encoder, cv=cv, groups=groups, time_limit=time_limit, random_state=random_state, callback=callback
+        rows,
+        chosen,
+        encoder,
+        cv=cv,
+        groups=in_order(groups, time, X, len(rows.y)),
+        time_limit=time_limit,
+        random_state=random_state,
+        callback=callback,
     )
 
 
@@ -266,8 +275,7 @@ def _race(
     callback: Callback | None,
 ) -> Iterator[Outcome]:
     """Let every method predict every fold from the others, within its time."""
-    folds = np.unique(fold)
-    groups = None if groups is None else np.asarray(groups)
+    folds = range(fold.max() + 1)
     for place, one in enumerate(chosen):
         seconds = time_limit or (SECONDS_GRAPH if one.has_graph else SECONDS)
         prediction = np.full(rows.y.shape, np.nan)
@@ -277,7 +285,7 @@ def _race(
         try:
             with limited(seconds):
                 for f in folds:
-                    inside = np.flatnonzero(fold != f)
+                    inside = np.flatnonzero(trains(fold, f))
                     predict = one.fit(rows.take(inside), None if groups is None else groups[inside])
                     prediction[fold == f] = predict(rows.take(np.flatnonzero(fold == f)))
                     done += 1
@@ -293,7 +301,10 @@ def _race(
 def _errors(rows: Rows, prediction: NDArray[Any], fold: NDArray[np.intp]) -> Errors:
     at = rows.targets()
     predicted = prediction[at.row] if rows.codes is not None else prediction[at.row, at.codes]
-    return Errors.of_predictions(at.y, predicted, at.codes, len(rows.schema.labels), fold[at.row])
+    held = fold[at.row] >= 0  # in time, the first rows are never held out
+    return Errors.of_predictions(
+        at.y[held], predicted[held], at.codes[held], len(rows.schema.labels), fold[at.row][held]
+    )
 
 
 class OutOfTime(BaseException):

@@ -117,7 +117,7 @@ def _boosted(features: Any, seed: int) -> Callable[..., Predictor]:
         def table(new: Rows) -> Array:
             return new.table.features() if encoder is None else as_features(encoder.transform(new.table.native))
 
-        labels = None if groups is None else np.asarray(groups)[at.row]
+        labels = None if groups is None else groups[at.row]
         model, _ = fit_boosting(np.column_stack([at.codes, table(rows)[at.row]]), at.y, labels, seed)
 
         def predict(new: Rows) -> Array:

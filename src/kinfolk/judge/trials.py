@@ -50,10 +50,11 @@ class Trial:
 
 
 def splits_of(folds: Folds, *, nested: bool = False) -> list[TrainTest]:
-    """The folds as splits; `nested` with folds of every training part."""
+    """The folds as splits; `nested` with folds of every training part, of which the first in time has none."""
+    first = int(nested and folds.in_time)
     return [
-        TrainTest(folds.training(f), part, folds.without(f) if nested else None)
-        for f, part in enumerate(folds.held_out)
+        TrainTest(folds.training(f), folds.held_out[f], folds.without(f) if nested else None)
+        for f in range(first, len(folds))
     ]
 
 

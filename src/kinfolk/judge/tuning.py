@@ -16,7 +16,7 @@ from sklearn.model_selection import ParameterGrid
 from kinfolk.judge.trials import TrainTest, Trial, splits_of, try_one
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback, report
-from kinfolk.rows.folds import SCORINGS, cv_error, fold_of_rows, folds_of_rows, generator
+from kinfolk.rows.folds import SCORINGS, Folds, cv_error, fold_of_rows, folds_of_rows, generator, in_order, trains
 from kinfolk.rows.tasks import Rows, read_rows
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
@@ -50,6 +50,7 @@ def tune(
     *,
     cv: Any = 5,
     groups: Any = None,
+    time: Any = None,
     scoring: str = "pooled",
     n_jobs: int | None = None,
     random_state: Any = 0,
@@ -68,6 +69,7 @@ def tune(
     X, y : as for fit
     cv, groups, random_state : number of folds, or (train, test) pairs of row positions that share out all rows; one
         label per row to be kept on one side; draws the folds
+    time : times of the rows, or the name of a column of X: every fold trains on the past and is judged by what follows
     scoring : "pooled", "tasks" or "normalised": what the best has least of (see `kinfolk.rows.folds.cv_error`)
     n_jobs : grid points at a time, in processes
     callback : called with a `Progress` after every grid point
@@ -84,6 +86,7 @@ def tune(
         raise ValueError(f"scoring={scoring!r}: choose one of {', '.join(map(repr, SCORINGS))}")
     rows = read_rows(X, y, task=estimator.task)
     grid = _default_grid(estimator) if grid is None else grid
+    groups = in_order(groups, time, X, len(rows.y))
     return tune_rows(
         estimator,
         grid,
@@ -206,18 +209,21 @@ def _split(method: MultiTaskRegressor, rows: Rows, cv: Any, groups: Any, seed: i
         folds = folds_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=seed)
         return splits_of(folds, nested=method.wants_folds())
     fold = fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=seed)
-    return [_split_rows(method, rows, fold == f) for f in np.unique(fold)]
+    return [_split_rows(method, rows, trains(fold, f), fold == f) for f in range(fold.max() + 1)]
 
 
-def _split_rows(method: MultiTaskRegressor, rows: Rows, held_out: NDArray[np.bool_]) -> TrainTest:
-    training = rows.take(np.flatnonzero(~held_out))
+def _split_rows(
+    method: MultiTaskRegressor, rows: Rows, trains: NDArray[np.bool_], held_out: NDArray[np.bool_]
+) -> TrainTest:
+    training = rows.take(np.flatnonzero(trains))
     rest = rows.take(np.flatnonzero(held_out))
     columns, features, names = method.fit_columns(training)
     return TrainTest(training.gram(features, names), rest.gram(columns.features(rest.table), names))
 
 
 def _row(point: dict[str, Any], trial: Trial, splits: list[TrainTest], scoring: str) -> dict[str, Any]:
-    total = splits[0].training + splits[0].held_out
+    none = np.empty(0, np.intp)  # of the features, which may be others in every fold
+    total = Folds.of_parts([split.held_out.on_columns(none) for split in splits]).total
     by_task = trial.errors.squared.sum(axis=0)
     scores = {name: float(cv_error(by_task, total, name)) for name in SCORINGS}
     return {

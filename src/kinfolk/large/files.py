@@ -181,7 +181,8 @@ def roles_for(model: MultiTaskRegressor, names: list[str], source: str, **given:
     roles = choose_roles(names, source, task=model.task, **given)
     if not model.wants_folds():
         roles = replace(roles, groups=None)
-    return replace(roles, features=tuple(name for name in names if name in roles.features))
+    features = set(roles.features)
+    return replace(roles, features=tuple(name for name in names if name in features))
 
 
 def fit_parts(model: Model, parts: list[GramStats], roles: Roles, names: list[str], plan: FeaturePlan) -> Model:

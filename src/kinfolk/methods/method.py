@@ -28,7 +28,7 @@ from kinfolk.methods.model import Model, Population, as_model
 from kinfolk.methods.parameters import check_parameters, choice, parameters
 from kinfolk.progress import Bar
 from kinfolk.rows.columns import Columns, as_features, names_out, ruled
-from kinfolk.rows.folds import Folds, folds_of_rows
+from kinfolk.rows.folds import Folds, folds_of_rows, in_order
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.sources.frames import is_lazy, predict_frame
 from kinfolk.rows.tasks import Rows, Schema, read_rows
@@ -131,7 +131,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         intercept = np.where(lone, through_row, np.where(gram.n > 0, model.intercept, level))
         return replace(model, gram=gram, intercept=intercept, population=Population(slopes, level))
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, time: Any = None) -> Self:
         """Fit all tasks jointly.
 
         Parameters
@@ -144,12 +144,17 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         groups : one label per row (sitting, day); cross-validation keeps whole groups on one side, and methods that do
             not cross-validate ignore it. `features` is fitted once, on all rows: if it learns from y, use
             `kinfolk.tune`, which fits it anew in every fold
+        time : times of the rows, or the name of a column of X: every fold of a cross-validation then trains on the past
+            and is judged by what follows
         """
         check_parameters(self)
         with announced(self):
             if is_lazy(X):
+                if time is not None:
+                    raise ValueError("time= orders rows in memory: collect the lazy frame, or leave time out")
                 return Face("kinfolk.large.frames", "fit_lazy")(self, X, y, groups)
-            return self.fit_rows(read_rows(X, y, task=self.task, sample_weight=sample_weight), groups)
+            rows = read_rows(X, y, task=self.task, sample_weight=sample_weight)
+            return self.fit_rows(rows, in_order(groups, time, X, len(rows.y)))
 
     def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
         """Fit to rows that have been read and checked."""

@@ -15,7 +15,7 @@ from kinfolk.methods.independent import Independent
 from kinfolk.methods.model import Model
 from kinfolk.methods.pooled import Pooled
 from kinfolk.progress import Callback
-from kinfolk.rows.folds import Folds, folds_of_rows
+from kinfolk.rows.folds import Folds, InTime, folds_of_rows
 from kinfolk.rows.gram import Array, GramStats, squared_errors
 from kinfolk.rows.tasks import Rows
 from kinfolk.solvers.ridge import choose_penalty
@@ -64,6 +64,7 @@ def task_errors(
         return _on_new_rows(model, model.gram, gram.reindex(model.labels))
     folds = _folds(model, rows, X, gram, groups)
     whole = "whole groups of rows" if groups is not None else "the rows of each task spread over the folds"
+    whole = "in time, each fold trained on what was before it" if isinstance(groups, InTime) else whole
     common = f"{len(folds)}-fold cross-validation on the rows given, {whole}"
     own, pooled = _ridges(folds)
     if model.held_out is not None and model.held_out.without_graph is not None:
@@ -94,7 +95,7 @@ def _folds(model: Model, rows: Rows, X: Array, gram: GramStats, groups: Any) -> 
     if "n_splits_" in model.details:
         cv = model.details["n_splits_"] if isinstance(model.method.cv, int) else model.method.cv
         seed = model.method.random_state
-    if groups is not None and isinstance(cv, int):
+    if groups is not None and isinstance(cv, int) and not isinstance(groups, InTime):
         cv = min(cv, len(np.unique(np.asarray(groups))))
     return folds_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=seed)
 

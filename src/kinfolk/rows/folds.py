@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.kinds import day_format, is_missing, parsed
+from kinfolk.rows.tables import read_table
 from kinfolk.rows.tasks import Rows
 
 SCORINGS = ("pooled", "tasks", "normalised")
@@ -22,8 +25,8 @@ SCORINGS = ("pooled", "tasks", "normalised")
 class Folds:
     """Statistics of k disjoint parts of the rows of all tasks.
 
-    `own` is for features that are fitted, so that every fold has features of its own: the statistics of its training
-    rows, which are then not the total minus what is held out.
+    `own` are the statistics of every fold's training rows where these are not the total minus what is held out: for
+    features that are fitted anew in every fold, and for folds in time, which train on the past.
 
     Examples
     --------
@@ -100,8 +103,20 @@ class Folds:
         left = self.total - self.held_out[f] if self.own is None else self.own[f]
         return left.remembering(self._memory.setdefault(f, {}))
 
+    @property
+    def in_time(self) -> bool:
+        """Whether folds train on the past: some rows are then never held out."""
+        return self.own is not None and float(self.judged.n.sum()) < float(self.total.n.sum())
+
+    @property
+    def judged(self) -> GramStats:
+        """Statistics of all rows that are held out once; in time, the first are not."""
+        return self.total if self.own is None else Folds.of_parts(list(self.held_out)).total
+
     def without(self, f: int) -> Folds:
         """The other folds, as folds of their own: what a method that cross-validates may see of the training rows."""
+        if self.own is not None and self.in_time:
+            return Folds(self.own[f], self.held_out[:f], self.own[:f])
         others = [part for g, part in enumerate(self.held_out) if g != f]
         return replace(Folds.of_parts(others), total=self.training(f))
 
@@ -163,6 +178,13 @@ def folds_of_rows(
 ) -> Folds:
     """Statistics of folds (see `fold_of_rows`) of checked rows with the features X, whose statistics are `gram`."""
     fold = fold_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=random_state)
+    if isinstance(groups, InTime):
+        return _train_on_the_past(folds_by_number(rows, X, gram, fold + 1))
+    return folds_by_number(rows, X, gram, fold)
+
+
+def folds_by_number(rows: Rows, X: Array, gram: GramStats, fold: NDArray[np.intp]) -> Folds:
+    """Statistics of folds of checked rows; `fold` has a number per row."""
     labels, names = gram.labels, gram.feature_names
     if rows.codes is None:
         return replace(Folds.of_wide(X, rows.y, labels, fold, weight=rows.weight, feature_names=names), total=gram)
@@ -172,6 +194,69 @@ def folds_of_rows(
         X[observed], rows.y[observed], rows.codes[observed], labels, fold[observed], weight=weight, feature_names=names
     )
     return replace(parts, total=gram)
+
+
+def _train_on_the_past(parts: Folds) -> Folds:
+    """Every part but the first is held out, and all before it train."""
+    past = list(accumulate(parts.held_out, GramStats.__add__))
+    return Folds(parts.total, parts.held_out[1:], tuple(past[:-1]))
+
+
+@dataclass(frozen=True, eq=False)
+class InTime:
+    """When each row was observed, in place of groups: folds then train on the past and are judged by what follows."""
+
+    when: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, time: Any, X: Any, n: int) -> InTime:
+        """From times, one per row, or the name of a column of X: numbers, dates, or dates as text."""
+        values = read_table(X).column(read_table(X).position(time)) if isinstance(time, str) else np.asarray(time)
+        if values.shape != (n,):
+            raise ValueError(f"time has shape {values.shape}, expected ({n},): one time per row")
+        if any(is_missing(value) for value in values.tolist()):
+            raise ValueError("time is missing in some rows: fill it in or drop these rows")
+        if values.dtype.kind in "OUS" and isinstance(values[0], str):
+            day = day_format(sorted(set(values.tolist())))
+            if day is None:
+                raise ValueError(f"time holds text like {str(values[0])!r}: give numbers or dates")
+            values = np.array([parsed(text, day) for text in values.tolist()])
+        return cls(np.unique(values, return_inverse=True)[1].reshape(-1))
+
+    def __getitem__(self, rows: Any) -> InTime:
+        return InTime(self.when[rows])
+
+    def folds(self, k: int) -> NDArray[np.intp]:
+        """The fold of every row: k + 1 parts of about equal size, the first, -1, is never held out; equal times stay
+        together."""
+        count = np.bincount(self.when)
+        middle = np.cumsum(count) - count / 2
+        # Parts that no time falls into are not counted.
+        part = np.unique(np.floor(middle / len(self.when) * (k + 1)), return_inverse=True)[1].reshape(-1)
+        found = int(part.max())
+        if found < 1:
+            raise ValueError("all rows have the same time: folds in the order of time need at least 2 times")
+        if found < k:
+            warnings.warn(f"there are few different times: {found} folds in place of cv={k}", UserWarning, stacklevel=5)
+        return np.asarray(part[self.when] - 1)
+
+
+def in_order(groups: Any, time: Any, X: Any, n: int) -> Any:
+    """The groups that keep rows together, or the times that put folds in order."""
+    if time is not None and groups is not None:
+        raise ValueError("give groups or time: rows of equal time stay together as groups do")
+    if time is not None:
+        return InTime.of(time, X, n)
+    return groups if groups is None or isinstance(groups, InTime) else np.asarray(groups)
+
+
+def trains(fold: NDArray[np.intp], f: int) -> NDArray[np.bool_]:
+    """Which rows train fold f: those of all others or, in time (where -1 is never held out), those before.
+
+    >>> trains(np.array([0, 1, 2]), 1).tolist(), trains(np.array([-1, 0, 1]), 0).tolist()
+    ([True, False, True], [True, False, False])
+    """
+    return fold < f if (fold < 0).any() else fold != f
 
 
 def fold_of_rows(
@@ -187,6 +272,8 @@ def fold_of_rows(
         return _given_folds(cv, len(X))
     if cv < 2:
         raise ValueError(f"cv={cv} must be at least 2 folds")
+    if isinstance(groups, InTime):
+        return groups.folds(int(cv))
     groups = _read_groups(groups, len(X))
     codes = np.zeros(len(X), np.intp) if rows.codes is None else rows.codes
     if rows.codes is not None and gram.n_tasks > 1 and gram.is_shared():

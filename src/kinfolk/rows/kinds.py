@@ -13,6 +13,7 @@ DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})(
 DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "")
 HOURS = ("", "%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%H:%M:%SZ", "%H:%M:%S%z")
 DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+")
+AT_ONCE = 100  # columns in a question: engines plan thousands of expressions badly
 FIRST = 1000  # texts that are looked at before all are
 MICROSECONDS = 86_400_000_000  # of a day
 CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}  # days
@@ -112,7 +113,9 @@ def plain_number(text: str) -> str:
 
 
 def summaries(frame: Any, names: list[str], schema: Any) -> dict[str, dict[str, Any]]:
-    """Counts, means and extremes of columns of numbers and dates, all in one question."""
+    """Counts, means and extremes of columns of numbers and dates, those of many columns in one question."""
+    if len(names) > AT_ONCE:
+        return summaries(frame, names[:AT_ONCE], schema) | summaries(frame, names[AT_ONCE:], schema)
     asked: dict[str, Any] = {}
     for j, name in enumerate(names):
         parts = _of_dates(name, schema[name]) if schema[name] in (nw.Date, nw.Datetime) else _of_numbers(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -69,12 +70,13 @@ class Table:
 
     def matched(self, names: tuple[str, ...]) -> Table:
         """The columns of these names, in this order; others are left aside."""
-        missing = [name for name in names if name not in (self.names or ())]
+        there = set(self.names or ())
+        missing = [name for name in names if name not in there]
         if missing:
-            there = f"{self.name} has the columns {', '.join(map(repr, (self.names or ())[:8]))}."
             raise ValueError(
                 "The feature names should match those that were passed during fit.\n"
-                f"Feature names seen at fit time, yet now missing:\n{_bullets(missing)}{there}"
+                f"Feature names seen at fit time, yet now missing:\n{_bullets(missing)}"
+                f"{self.name} has the columns {', '.join(map(repr, (self.names or ())[:8]))}."
             )
         return Table(_select(self.native, names), names, self.height, len(names), self.name)
 
@@ -125,8 +127,8 @@ class Table:
     def check_against(self, names: tuple[str, ...] | None, width: int, estimator: str) -> None:
         """Hold the columns against those of fit; the first sentences are scikit-learn's."""
         if names is not None and self.names is not None and names != self.names:
-            unseen = [n for n in self.names if n not in names]
-            missing = [n for n in names if n not in self.names]
+            unseen = sorted(set(self.names).difference(names))
+            missing = sorted(set(names).difference(self.names))
             text = "The feature names should match those that were passed during fit.\n"
             if unseen:
                 text += "Feature names unseen at fit time:\n" + _bullets(unseen)
@@ -160,7 +162,7 @@ def read_table(X: Any, name: str = "X") -> Table:
 def _read_frame(X: Any, columns: list[Any], name: str) -> Table:
     height, width = X.shape
     if len(set(columns)) < width:
-        twice = next(c for k, c in enumerate(columns) if c in columns[:k])
+        twice = Counter(columns).most_common(1)[0][0]
         raise ValueError(f"{name} has two columns named {twice!r}: rename or drop one")
     if height == 0:
         raise ValueError(f"Found array with 0 sample(s) (shape=({height}, {width})) while a minimum of 1 is required.")

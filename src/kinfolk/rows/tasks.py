@@ -15,6 +15,7 @@ from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tables import Table, read_table
 
 SMALLEST, LARGEST = 1e-35, 1e40  # sizes of inputs and targets
+LONGEST_LABEL = 1000  # characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +184,9 @@ def check_sizes(X: Array, y: Array, names: tuple[str, ...] | None) -> None:
 
 
 def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
+    """A label for messages, without the types of NumPy; long ones are cut."""
+    label = label.item() if isinstance(label, np.generic) else label
+    return f"{label[:50]}..." if isinstance(label, str) and len(label) > 60 else label
 
 
 def _read_target(y: Any) -> tuple[Array, list[Any] | None]:
@@ -274,6 +277,7 @@ def _labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
         raise ValueError(_missing_label(missing, task))
     kinds = sorted({type(value).__name__ for value in column})
     if kinds == ["str"]:
+        check_lengths(max(map(len, column)), task)
         return _texts(column, f"task column {task!r}")
     as_numbers = np.array(column.tolist())
     if len(kinds) == 1 or as_numbers.dtype.kind in "iuf":
@@ -290,6 +294,15 @@ def _texts(labels: NDArray[Any], where: str) -> NDArray[Any]:
     if cut:
         raise ValueError(f"{where} has the label {cut[0]!r}, which ends in a zero character: strip it from the labels")
     return labels.astype(str)
+
+
+def check_lengths(longest: int, column: Any) -> None:
+    """Labels are names: all rows together take the memory of the longest."""
+    if longest > LONGEST_LABEL:
+        raise ValueError(
+            f"task column {column!r} has a label of {longest:,} characters, more than {LONGEST_LABEL:,}: is it text "
+            "rather than a name?"
+        )
 
 
 def _missing_label(missing: NDArray[np.bool_], task: str | int) -> str:

@@ -87,13 +87,14 @@ def choose_penalty(prepare: Callable[[GramStats], Path], folds: Folds, scoring: 
     """The penalty of least held-out error; `prepare` does once per fold what all penalties have in common."""
     models = [(_for_all_tasks(prepare, folds.training(f)), part) for f, part in enumerate(folds.held_out)]
     unit = typical_eigenvalue(folds.total)
-    least = RESOLUTION * float(cv_error(folds.total.yy, folds.total, scoring))
+    judged = folds.judged
+    least = RESOLUTION * float(cv_error(judged.yy, judged, scoring))
 
     def squared(penalty: float) -> Array:
         return np.sum([squared_errors(part, *model(penalty)) for model, part in models], axis=0)
 
     def error(multiple: float) -> float:
-        return max(float(cv_error(squared(multiple * unit), folds.total, scoring)), least)
+        return max(float(cv_error(squared(multiple * unit), judged, scoring)), least)
 
     best, multiples, errors = search(error)
     return Choice(best * unit, multiples * unit, errors, squared(best * unit))

@@ -31,7 +31,7 @@ UNPACKED = {"gz": None, "zst": None, "bz2": bz2.open, "xz": lzma.open}  # None: 
 REFUSED = ("zip", "tar", "kin", "json", "html", "pdf")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 SAMPLE = 2_000  # rows that decide on the types of a CSV, as long as the others agree
-MOST_COLUMNS = 20_000
+MOST_COLUMNS = 5_000  # statistics of a task have so many numbers squared
 
 
 def polars() -> Any:
@@ -241,7 +241,8 @@ def open_source(path: str | os.PathLike[str], reading: Reading | None = None) ->
     width = len(source.names())
     if width > MOST_COLUMNS:
         raise ValueError(
-            f"{root.name} has {width:,} columns, more than {MOST_COLUMNS:,}: are rows and columns swapped?"
+            f"{root.name} has {width:,} columns, more than {MOST_COLUMNS:,}: are rows and columns swapped? If "
+            "not, select some of them first"
         )
     return source
 

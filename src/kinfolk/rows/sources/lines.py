@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
@@ -33,9 +34,9 @@ def read_head(file: Path, reading: Any) -> Head:
         raise ValueError(f"{file.name} is empty: the first line must name the columns")
     separator = reading.delimiter or separator_of(lines)
     names = [name.strip() for name in next(csv.reader(lines, delimiter=separator))]
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise ValueError(f"{file.name} has two columns named {twice[0]!r}: rename one of them in the header")
+    twice, times = Counter(names).most_common(1)[0]
+    if times > 1:
+        raise ValueError(f"{file.name} has two columns named {twice!r}: rename one of them in the header")
     nameless = [k + 1 for k, name in enumerate(names) if not name]
     if nameless and (nameless != [1] or len(names) == 1):
         raise ValueError(f"{file.name}: column {nameless[-1]} has no name in the header. Give it one.")

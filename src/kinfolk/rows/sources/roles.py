@@ -59,7 +59,8 @@ def choose_roles(
     taken = [name for name in chosen or [] if name in (task, target)]
     if taken:
         raise ValueError(f"columns has {taken[0]!r}, which is the task or the target: leave it out")
-    rest = [name for name in names if name not in (*given.values(), *dropped)]
+    apart = {*given.values(), *dropped}
+    rest = [name for name in names if name not in apart]
     features = tuple(dict.fromkeys(rest if chosen is None else chosen))
     if not features:
         raise ValueError(

@@ -19,10 +19,10 @@ from kinfolk.rows.sources.dealing import Dealer
 from kinfolk.rows.sources.files import Source, polars
 from kinfolk.rows.sources.roles import Roles
 from kinfolk.rows.tasks import _labels as task_labels
+from kinfolk.rows.tasks import check_lengths
 
 Transform = Callable[[Any], Any]  # a data frame of the feature columns to the features
 INTEGER = re.compile(r"-?[1-9]\d{0,17}|0")
-LONGEST_LABEL = 10_000  # characters
 
 
 def sum_source(
@@ -132,11 +132,8 @@ class Labels:
             self.known = found
         else:
             self.known = pl.concat([self.known, found.filter(~found.is_in(self.known.implode()))])
-        if found.dtype == pl.String and found.str.len_chars().max() > LONGEST_LABEL:
-            raise ValueError(
-                f"column {self.column!r} of {self.source.name} has a label of more than {LONGEST_LABEL:,} characters: "
-                "is it text rather than a name?"
-            )
+        if found.dtype == pl.String:
+            check_lengths(found.str.len_chars().max(), self.column)
         table = pl.DataFrame({"label": self.known, "number": np.arange(len(self.known))})
         return (
             values.alias("label")
