@@ -169,3 +169,17 @@ def test_exact_fits_have_almost_no_spread():
     model = GAMTL(task=0, ridge=1e-9).fit(np.column_stack([task, X]), X @ [1.0, 2.0])
     known = uncertainty(model.model_.maps, model.gram_, model.coef_, model.intercept_)
     assert np.isfinite(known.noise).all() and known.noise.max() < 1e-6
+
+
+@pytest.mark.parametrize("metric", ["identity", "learned"])
+@pytest.mark.parametrize("flaw", ["zero target", "huge column", "copied column"])
+def test_standard_deviations_are_finite_where_directions_are_free(metric, flaw):
+    rng = np.random.default_rng(2)
+    task = np.repeat(np.arange(8), 6)
+    X = rng.normal(size=(48, 3)) + 1e6
+    y = 0.0 * X[:, 0] if flaw == "zero target" else rng.normal(size=48)
+    X[:, 2] *= 1e20 if flaw == "huge column" else 1.0
+    X[:, 1] = X[:, 0] if flaw == "copied column" else X[:, 1]
+    model = GAMTL(task=0, metric=metric, strength=100.0, anchor=1.0, ridge=0.0)
+    std = model.fit(np.column_stack([task, X]), y).predict(np.column_stack([task, X]), return_std=True)[1]
+    assert np.isfinite(std).all() and (std >= 0).all()

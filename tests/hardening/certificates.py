@@ -15,7 +15,8 @@ WEIGHTS_OF_MTRL = {True: 1e-3, False: 0.1}  # whether the table is ordinary
 GRAPH_GAP = {True: 1e-3, False: 0.1}  # of the graph for the last weights, whether the table is ordinary
 COEFFICIENTS = 1e-5  # residual at coefficients and intercepts in the units of the rows, for an ordinary table
 LEAST_SQUARES = ("Independent", "Pooled", "MeanShrunk")
-NO_BOUND = ("RandomSlopes", "GAMTLCV")  # their coefficients do not minimise a loss and a penalty that is 0 at 0
+# Their coefficients do not minimise a loss and a penalty that is 0 at 0; those of BMSL are means of draws.
+NO_BOUND = ("RandomSlopes", "GAMTLCV", "RBFGAMTL", "BMSL")
 
 
 def broken_promises(outcome, *, ordinary: bool) -> list[str]:

@@ -34,11 +34,15 @@ SEEN: Counter[str] = Counter()  # how the tables of this run ended
 
 
 class Outcome(NamedTuple):
-    """A fitted model, its predictions and the targets; both (n,), or (n, T) with NaN where nothing was observed."""
+    """A fitted model, its predictions, the targets and the table.
+
+    The two are (n,), or (n, T) with NaN where nothing was observed.
+    """
 
     model: object
     prediction: np.ndarray
     y: np.ndarray
+    table: object
 
 
 @dataclass(frozen=True)
@@ -104,22 +108,30 @@ class Case:
     def fit(self, model) -> Outcome:
         """The model fitted on the table, with its predictions."""
         X, y, code = self.table()
+        weight = None
+        if "zero weights" in self.flaws:
+            weight = (np.random.default_rng(self.seed).random(len(y)) < 0.5) * 1.0
         if self.wide:
             Y = np.full((len(y), self.T), np.nan) if "gaps" in self.flaws else np.tile(y[:, None], self.T)
             Y[np.arange(len(y)), code] = y
             if "own columns" in self.flaws:
                 Y = Y * np.random.default_rng(self.seed).uniform(0.5, 2.0, size=self.T)
-            return Outcome(model.fit(X, Y), model.predict(X), Y)
+            return Outcome(model.fit(X, Y, weight), model.predict(X), counted(Y, weight), X)
         names = LABELS[self.labels](self.T)
         frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(self.d)])
         frame["task"] = names[code]
-        model.set_params(task="task").fit(frame, y)
-        return Outcome(model, model.predict(frame), y)
+        model.set_params(task="task").fit(frame, y, weight)
+        return Outcome(model, model.predict(frame), counted(y, weight), frame)
+
+
+def counted(y, weight):
+    """Targets without those of weight 0."""
+    return y if weight is None else np.where((weight > 0).reshape(-1, *[1] * (y.ndim - 1)), y, np.nan)
 
 
 FLAWS = (
     *("uneven", "one row", "copied columns", "constant column", "constant target", "zero target", "copied rows"),
-    *("copied tasks", "gaps", "own columns", "uneven", "gaps", "own columns"),
+    *("copied tasks", "gaps", "own columns", "uneven", "gaps", "own columns", "zero weights"),
 )
 FAULTS = ("missing x", "missing y", "infinite y")  # what a fit gets over with a note, and what it cannot
 CASES = st.builds(
@@ -150,7 +162,7 @@ def cases(few: int, many: int):
     )
 
 
-def ends_well(case: Case, model, *, may_warn: bool = True) -> None:
+def ends_well(case: Case, model, *, may_warn: bool = True) -> Outcome | None:
     """A finite certified fit with finite predictions, or a ValueError that says what is wrong with the table.
 
     Of warnings only those for people are allowed: features without effect, and a solver that has not converged, which
@@ -167,19 +179,32 @@ def ends_well(case: Case, model, *, may_warn: bool = True) -> None:
             assert not isinstance(error, np.linalg.LinAlgError), error
             assert is_clear(str(error)), error
             SEEN["refused with a reason"] += 1
-            return
+            return None
     for values in (outcome.model.coef_, outcome.model.intercept_, outcome.prediction):
         assert np.isfinite(values).all(), values
     if caught:
         SEEN["fitted with a warning"] += 1
         assert may_warn or not case.ordinary, caught[0].message
-        return
+        return outcome
     SEEN["fitted and certified"] += 1
     broken = broken_promises(outcome, ordinary=case.ordinary)
     assert not broken, broken
+    return outcome
 
 
-NOUNS = ("row", "task", "column", "feature", "target", "y contains", "X contains", "fold", "scale", "label")
+NOUNS = (
+    "sample_weight",
+    "row",
+    "task",
+    "column",
+    "feature",
+    "target",
+    "y contains",
+    "X contains",
+    "fold",
+    "scale",
+    "label",
+)
 INTERNAL = (
     "broadcast",
     "operands",

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from kinfolk.rows.gram import TINY, Array
 
+LEAST_LEVEL = 1e-9  # of the errors after: least error before that a gain is relative to
+
 
 class Gain(NamedTuple):
     """Relative fall of the held-out error, mean over tasks, and its standard error."""
@@ -109,7 +111,8 @@ def paired_gain(before: Array, after: Array, rows: Array) -> Gain:
     after = np.atleast_2d(after)[:, seen]
     one = np.sqrt(before.sum(axis=0) / n)
     two = np.sqrt(after.sum(axis=0) / n)
-    level = max(float(one.mean()), TINY)
+    # Where there was no error before, any is a loss beyond measure.
+    level = max(float(one.mean()), LEAST_LEVEL * float(two.mean()), TINY)
     gain = (one - two) / level
     if len(gain) < 2:
         return Gain(float(gain.mean()), np.inf)

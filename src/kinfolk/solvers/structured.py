@@ -60,8 +60,8 @@ class StructuredProblem:
 
     def start(self, shrink: float = 0.01) -> Array:
         """Ridge fits of every task alone, moderately shrunk."""
-        typical = max(float(mean_diagonal(self.H).mean()), TINY)
-        return ridge_alone(self.H, self.B, shrink * typical)
+        penalty = shrink * float(mean_diagonal(self.H).mean())
+        return ridge_alone(self.H, self.B, penalty if penalty > TINY else 1.0)  # features that never vary
 
     def objective(self, W: Array, Om: Array) -> float:
         """F at (W, Om)."""

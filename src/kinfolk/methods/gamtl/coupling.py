@@ -16,7 +16,7 @@ from kinfolk.methods.gamtl.problem import Penalty, Problem
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.equations import NormalEquations
 from kinfolk.solvers.weights import WeightSystem, solve_system
-from kinfolk.solvers.weights.direct import dense_matrix
+from kinfolk.solvers.weights.direct import scaled_matrix
 
 DENSE_UNKNOWNS = 4000  # dT up to which N is held whole: 128 MB
 
@@ -61,8 +61,9 @@ class GraphInverse:
     def whole(self) -> Array:
         """N as (T, p, T, p)."""
         T, p = self.system.b.shape
-        factor = linalg.cho_factor(dense_matrix(self.system), overwrite_a=True)
-        return linalg.cho_solve(factor, np.eye(T * p), overwrite_b=True).reshape(T, p, T, p)
+        M, unit = scaled_matrix(self.system, definite=True)
+        inverse = linalg.cho_solve(linalg.cho_factor(M, overwrite_a=True), np.diag(unit), overwrite_b=True)
+        return (unit[:, None] * inverse).reshape(T, p, T, p)
 
     def columns(self, task: int) -> Array:
         """N_st for all s."""
@@ -112,8 +113,10 @@ class GraphInverse:
         G = np.zeros((len(tasks), system.b.shape[1]) * 2)
         G[every, :, every] = equations.G[tasks]
         # G u = g (G + P) u: g is the share of a direction that the data set, not the prior.
-        g, U = linalg.eigh(G.reshape(system.b.size, -1), dense_matrix(system))
-        return _best_spread(np.clip(g, 0.0, 1.0), U.T @ system.b.ravel(), float(equations.yy[tasks].sum()), rows)
+        M, unit = scaled_matrix(system, definite=True)
+        g, U = linalg.eigh(unit[:, None] * G.reshape(system.b.size, -1) * unit, M)
+        b = U.T @ (unit * system.b.ravel())
+        return _best_spread(np.clip(g, 0.0, 1.0), b, float(equations.yy[tasks].sum()), rows)
 
 
 def _best_spread(g: Array, b: Array, yy: float, rows: float) -> tuple[float, float]:

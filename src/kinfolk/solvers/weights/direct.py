@@ -8,7 +8,10 @@ from scipy import linalg
 from kinfolk.memory import check_memory
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import ROUNDING
 from kinfolk.solvers.weights.system import WeightSystem
+
+LEAST_DIAGONAL = 1e-200  # below, an unknown has no effect, and the square of its inverse no number
 
 
 def solve_direct(system: WeightSystem) -> Solution:
@@ -19,12 +22,7 @@ def solve_direct(system: WeightSystem) -> Solution:
     """
     size = system.b.size
     check_memory(16.0 * size**2, f"the weights of {len(system.b)} tasks", 'Use weights_solver="cg".')
-    M = dense_matrix(system)
-    # Unknowns in their own units: features of very different size do not make the matrix look singular.
-    diagonal = np.diagonal(M)
-    unit = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    M *= unit
-    M *= unit[:, None]
+    M, unit = scaled_matrix(system)
     W = (unit * _solve(M, unit * system.b.ravel())).reshape(system.b.shape)
     return Solution(W, 0, system.residual(W), True, "direct")
 
@@ -35,6 +33,22 @@ def _solve(M: Array, b: Array) -> Array:
         return linalg.cho_solve(linalg.cho_factor(M), b)
     except linalg.LinAlgError:
         return linalg.pinvh(M, rtol=len(M) * np.finfo(float).eps) @ b
+
+
+def scaled_matrix(system: WeightSystem, *, definite: bool = False) -> tuple[Array, Array]:
+    """unit M unit with a diagonal of 1, and `unit`; features of very different size do not make it look singular.
+
+    What is to be `definite` gets as much on its diagonal as rounding may have taken from directions that are free.
+    """
+    M = dense_matrix(system)
+    diagonal = np.diagonal(M).copy()
+    nothing = diagonal < LEAST_DIAGONAL
+    unit = 1 / np.sqrt(np.where(nothing, 1.0, diagonal))
+    M *= unit
+    M *= unit[:, None]
+    if definite:
+        M[np.diag_indices_from(M)] += max(ROUNDING, len(M) * np.finfo(float).eps) + nothing
+    return M, unit
 
 
 def dense_matrix(system: WeightSystem) -> Array:

@@ -1,0 +1,159 @@
+"""Random tables through every estimator and every door: `python tests/fuzz/tables.py [count]`, see `campaign`.
+
+Every table ends in a finite certified fit, or in an error that names what is wrong with it. A fitted model has finite
+standard deviations, predicts the same after save and load, and has a report; the command line says the same in one
+line or a table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import campaign
+from random_tables import FAULTS, FLAWS, LABELS, SCALES, SEEN, SOUND_LABELS, SPREADS, Case, ends_well
+
+from kinfolk import load
+from kinfolk.cli import main as command
+from kinfolk.methods.registry import all_methods
+
+SMALL = {"strengths": (1.0,), "ridges": (1.0,), "anchors": (0.0,), "cv": 2}
+QUICK = {
+    "bmsl": {"n_samples": 40, "n_burn": 20, "n_chains": 2, "random_state": 0},
+    "gamtlcv": {**SMALL, "neighbors": (3,)},
+    "rbf-gamtl": {**SMALL, "neighbors": (3,)},
+}
+METRICS = ("identity", "identity", "learned", "learned_full")
+INTERCEPTS = ("free", "coupled", "shrunk", None)
+SELDOM = {"gamtlcv": 0.25, "rbf-gamtl": 0.08, "bmsl": 0.15, "ccmtl": 0.3, "tat": 0.4, "gamtl": 4.0}
+COMMAND, REPORT = 0.02, 0.04  # shares of the cases that go through these doors
+ORDINARY, FAULTLESS = 0.5, 0.95  # shares of the tables
+NO_STD = ("bmsl", "ccmtl", "mssl", "tat", "mtrl", "gfl", "task-mean")
+
+
+def one(rng: np.random.Generator) -> str:
+    """One table; how it ended."""
+    case = drawn(rng)
+    names = list(all_methods())
+    weight = np.array([SELDOM.get(name, 1.0) for name in names])
+    name = str(rng.choice(names, p=weight / weight.sum()))
+    if rng.random() < COMMAND:
+        return by_command(case, name)
+    model = all_methods()[name](**QUICK.get(name, {}), **choices(name, rng))
+    SEEN.clear()
+    outcome = ends_well(case, model)
+    if outcome is not None:
+        used(outcome, name, report=rng.random() < REPORT)
+    return next(iter(SEEN))
+
+
+def drawn(rng: np.random.Generator) -> Case:
+    """A recipe for a table."""
+
+    def pick(values):
+        return values[rng.integers(len(values))]
+
+    def size():
+        return 1.0 if rng.random() < ORDINARY else pick(SCALES)
+
+    flaws = list(rng.choice(np.unique(FLAWS), size=rng.integers(4), replace=False))
+    if rng.random() > FAULTLESS:
+        flaws.append(pick(FAULTS))
+    return Case(
+        seed=int(rng.integers(2**20)),
+        T=pick([1, 2, 3, 5, 9, 20]),
+        d=pick([1, 2, 4]),
+        rows=pick([1, 2, 3, 6, 15, 6, 15]),
+        labels=pick(SOUND_LABELS * 4 + list(LABELS)),
+        x_scale=size(),
+        y_scale=size(),
+        spread=pick(SPREADS),
+        shift=pick([0.0, 0.0, 1.0, 1e6]),
+        flaws=tuple(map(str, flaws)),
+        wide=pick([False, False, True]),
+    )
+
+
+def choices(name: str, rng: np.random.Generator) -> dict:
+    """Options of GAMTL; the others have theirs."""
+    if name != "gamtl":
+        return {}
+    return {
+        "metric": METRICS[rng.integers(4)],
+        "intercept": INTERCEPTS[rng.integers(4)],
+        "anchor": [0.0, 0.0, 0.5, 1.0][rng.integers(4)],
+        "strength": [1.0, 1.0, 0.0, 100.0][rng.integers(4)],
+    }
+
+
+def used(outcome, name: str, *, report: bool) -> None:
+    """What people do with a fitted model."""
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")
+        again = load(outcome.model.save(Path(folder) / "m.kin"))
+        assert np.array_equal(again.predict(outcome.table), outcome.prediction), "another prediction after load"
+        if name not in NO_STD:
+            std = outcome.model.predict(outcome.table, return_std=True)[1]
+            assert np.isfinite(std).all() and (std >= 0).all(), f"std {std.min()}, {std.max()}"
+        if report:
+            reported(outcome, Path(folder) / "r.html")
+
+
+def reported(outcome, path: Path) -> None:
+    """A whole report; or, for a table too small to judge by, an error that says so and no file."""
+    y = np.where(np.isnan(outcome.y), outcome.prediction, outcome.y)
+    try:
+        outcome.model.report(outcome.table, y, path)
+    except ValueError as error:
+        assert "cross-validation needs" in str(error) or "it needs at least 2" in str(error), error
+        assert not path.exists()
+        return
+    assert path.read_text(encoding="utf-8").endswith("</html>\n"), "the report is not whole"
+
+
+def by_command(case: Case, name: str) -> str:
+    """fit, predict, report and graph on the table as a file; whole outputs and exit 0, or one line and exit 1."""
+    X, y, code = case.table()
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(case.d)]).assign(
+        task=LABELS[case.labels](case.T)[code], y=y
+    )
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        table.to_csv(folder / "t.csv", index=False)
+        before = (folder / "t.csv").read_bytes()
+        extra = [f"--set={key}={value}" for key, value in QUICK.get(name, {}).items() if not isinstance(value, tuple)]
+        ends = [said("fit", folder / "t.csv", "--task", "task", "--target", "y", "--method", name, "--out",
+                     folder / "m.kin", *(e for e in extra if not e.startswith("--set=cv")))]  # fmt: skip
+        if ends[0] == 0:
+            ends.append(said("predict", folder / "m.kin", folder / "t.csv", "--out", folder / "p.csv"))
+            ends.append(said("report", folder / "m.kin", folder / "t.csv", "--target", "y", "--out", folder / "r.html"))
+            ends.append(said("graph", folder / "m.kin", "--out", folder / "g.csv"))
+        assert (folder / "t.csv").read_bytes() == before, "the input changed"
+        left = {p.name for p in folder.iterdir()} - {"t.csv", "m.kin", "p.csv", "r.html", "g.csv"}
+        assert not left, f"left behind: {left}"
+        assert (folder / "m.kin").exists() == (ends[0] == 0)
+    return "by command, fitted" if ends[0] == 0 else "by command, refused"
+
+
+def said(*arguments) -> int:
+    """The exit code of a command, whose words on stderr are checked."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = command([*map(str, arguments), "--quiet"])
+    lines = [line for line in err.getvalue().splitlines() if not line.startswith("note: ")]
+    assert code in (0, 1) and len(lines) == code, f"{arguments[0]}: exit {code}, said {lines[:3]}"
+    assert "Traceback" not in err.getvalue()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(campaign.main("random tables", one, count=20_000))
