@@ -1,11 +1,15 @@
 """The page in a real browser: quiet, without network, and every control does what it says."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from kinfolk.baselines import MSSL, MTRL, TAT, Independent, Pooled
 from kinfolk.estimators.gamtlcv import feature_scale
 from kinfolk.explain.contributions import contributions
+from kinfolk.explain.summary import standard_errors
 from kinfolk.report import summarize
 
 
@@ -50,7 +54,7 @@ def test_a_click_opens_the_task_with_its_numbers(visit, summary, model):
     shown = {row.split("\t")[0].strip(): float(row.split("\t")[1]) for row in texts(page, "#neighbours tr")[1:]}
     weights = model.adjacency_[[12]].toarray().ravel()
     assert shown == {str(model.tasks_[t]): pytest.approx(weights[t], rel=2e-3) for t in np.flatnonzero(weights)}
-    values = [float(v) for v in texts(page, "#coefficients .number")]
+    values = [float(v.split()[0]) for v in texts(page, "#coefficients .number")]
     effect = np.abs(model.coef_[12] * feature_scale(model.gram_))
     largest = model.coef_[12][np.argsort(-effect)][: len(values)]
     assert values == pytest.approx(largest, rel=1e-3)
@@ -263,3 +267,96 @@ def test_two_thousand_tasks_open_and_respond(visit, many):
     assert page.locator("#tasks tbody tr").count() == 100
     page.click("#more")
     assert page.locator("#tasks tbody tr").count() == 2000
+
+
+def test_the_verdict_comes_first_and_every_group_has_a_sentence(visit, summary):
+    page = visit(summary)
+    assert page.locator("#headline li").first.inner_text().startswith("Sharing ")
+    assert texts(page, "#kinds-said li") == summary["kinds"]
+    assert len(summary["kinds"]) == 4  # two groups, two loners
+
+
+def test_coefficients_have_intervals(visit, summary, model):
+    page = visit(summary)
+    page.locator("#view .node").nth(0).click()
+    assert page.locator("#coefficients .bar-range").count() == page.locator("#coefficients .bars svg").count()
+    low, high = (float(v) for v in page.locator("#coefficients small").first.inner_text().split(" to "))
+    largest = np.argmax(np.abs(model.coef_[0] * feature_scale(model.gram_)))
+    error = standard_errors(model.model_)[0, 1 + largest]
+    assert high - low == pytest.approx(2 * 1.645 * error, rel=0.05)
+
+
+def test_harm_is_coloured(visit, summary):
+    page = visit(summary)
+    harmed = sum(gain <= -5 for gain in summary["tasks"]["gain"])
+    assert page.locator("#tasks td.lost").count() == harmed > 0
+    assert page.locator("#error-plot .harmed").count() == sum(
+        error > 1.05 * own for error, own in zip(summary["tasks"]["error"], summary["tasks"]["own"], strict=True)
+    )
+
+
+def test_edges_carry_their_confidence(visit, summary):
+    page = visit(summary)
+    page.locator("#view .node").nth(0).click()
+    assert texts(page, "#neighbours th") == ["task", "weight", "confidence"]
+
+
+def test_more_than_seven_groups_have_other_shapes(visit, summary):
+    many = json.loads(json.dumps(summary))
+    many["tasks"]["group"] = [k % 16 for k in range(20)]
+    many["group_coef"] = [summary["group_coef"][0]] * 16
+    page = visit(many)
+    looks = page.evaluate(
+        "[...document.querySelectorAll('#view .dot')].slice(0, 16)"
+        ".map((n) => n.tagName + n.getAttribute('d') + n.getAttribute('fill'))"
+    )
+    assert len(set(looks)) == 16
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_shows_error_and_gain(visit, summary, scheme):
+    page = visit(summary, width=390, color_scheme=scheme)
+    heads = page.locator("#tasks th:visible").all_inner_texts()
+    assert {"error", "gain %"} <= {head.strip() for head in heads} and "degree" not in heads
+    right = page.evaluate("document.querySelector('#tasks th.of-gain').getBoundingClientRect().right")
+    assert right <= 390 and page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_panel_scrolls_and_the_keyboard_reaches_its_end(visit, summary):
+    page = visit(summary)
+    page.locator("#view .node").nth(0).click()
+    assert page.evaluate("$('panel').scrollHeight > $('panel').clientHeight")
+    page.locator("#panel .link").last.focus()
+    assert page.evaluate("$('panel').scrollTop") > 0
+
+
+def test_tables_are_saved_as_csv(visit, summary, model):
+    page = visit(summary)
+    for button, rows in (("#save-tasks", 21), ("#save-coefficients", 20 * 30 + 1)):
+        with page.expect_download() as waiting:
+            page.click(button)
+        lines = Path(waiting.value.path()).read_text().splitlines()
+        assert len(lines) == rows and lines[0].startswith("task,")
+    assert lines[0] == "task,feature,coefficient,standard error"
+    assert float(lines[1].split(",")[2]) == pytest.approx(model.coef_[0, 0], rel=1e-3)
+
+
+def test_the_picture_is_saved_as_svg(visit, summary):
+    page = visit(summary)
+    with page.expect_download() as waiting:
+        page.click("#save-svg")
+    picture = Path(waiting.value.path()).read_text()
+    assert picture.startswith("<svg") and picture.count('class="node"') == 20 and "fill: rgb" in picture
+
+
+def test_what_a_screen_reader_meets_has_names(visit, summary):
+    page = visit(summary)
+    page.locator("#view .node").nth(0).click()
+    unnamed = page.evaluate(
+        "[...document.querySelectorAll('button, input, svg[role], [tabindex=\"0\"]')]"
+        ".filter((n) => !(n.textContent.trim() || n.getAttribute('aria-label') || n.labels?.length))"
+        ".map((n) => n.outerHTML.slice(0, 80))"
+    )
+    assert unnamed == []
+    levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3')].map((n) => Number(n.tagName[1]))")
+    assert levels[0] == 1 and max(np.diff(levels)) <= 1

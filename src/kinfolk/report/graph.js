@@ -28,7 +28,7 @@ const drawGraph = () => {
   graph.nodes = D.names.map((_, t) => {
     const g = groupOf(t);
     const node = svg("g", { class: "node", tabindex: t === 0 ? 0 : -1, role: "button", "data-task": t },
-      g < 0 ? svg("circle", { class: "ring" }) : null, svg("circle", { class: "dot", fill: colour(g) }));
+      g < 0 ? svg("circle", { class: "ring" }) : null, marker(g, { class: "dot", fill: colour(g) }));
     node.setAttribute("aria-label", `${D.names[t]}, ${groupName(g)}`);
     if (T <= LABELLED) node.append(svg("text", {}));
     return node;
@@ -67,7 +67,7 @@ const moveNode = (t) => {
   const node = graph.nodes[t];
   node.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${1 / graph.zoom.k})`);
   const grow = Math.min(Math.sqrt(graph.zoom.k), 2.5);
-  graph.circles[t].dot.setAttribute("r", graph.r * grow);
+  sized(graph.circles[t].dot, graph.r * grow);
   graph.circles[t].ring?.setAttribute("r", graph.r * grow);  // a self-loop, above the dot
   graph.circles[t].ring?.setAttribute("cy", -1.5 * graph.r * grow);
 };

@@ -30,6 +30,7 @@ def render(summary: dict[str, Any]) -> str:
     parts = {name: folder.joinpath(name).read_text("utf-8") for name in PARTS}
     return Template(parts["template.html"]).substitute(
         title=escape(summary["title"]),
+        effect=escape(summary.get("effect", "")),
         headline="".join(f"<li>{escape(sentence)}</li>" for sentence in summary["headline"]),
         version=escape(summary["version"]),
         data=as_json(summary),

@@ -31,6 +31,11 @@ const say = (v) => {
 const columns = (key) => D.tasks[key];
 const groupOf = (t) => columns("group")[t];
 const groupName = (g) => (g < 0 ? "alone" : `group ${g + 1}`);
+const SHAPES = [null, "M-1 -1H1V1H-1z", "M0 -1.25L1.15 0.85H-1.15z", "M0 -1.35L1.35 0L0 1.35L-1.35 0z"];
+const shape = (g) => (g < 0 ? null : SHAPES[Math.floor(g / D.palette.length) % SHAPES.length]);  // null is a disc
+const marker = (g, attributes) => (shape(g) ? svg("path", { ...attributes, d: shape(g) }) : svg("circle", attributes));
+const sized = (node, r) => (node.tagName === "path" ? node.setAttribute("transform", `scale(${r})`) : node.setAttribute("r", r));
+const lost = (key, v) => key === "gain" && v !== null && v <= -5;  // per cent, as in the sentences above
 const colour = (g) => (g < 0 ? D.outlier : D.palette[g % D.palette.length]);
 const inkOn = (hex) => {
   const [r, g, b] = [1, 3, 5].map((k) => (parseInt(hex.slice(k, k + 2), 16) / 255) ** 2.2);
@@ -147,7 +152,7 @@ const drawErrors = () => {
   const beyond = both.filter((t) => Math.max(own[t], error[t]) > top).length;
   if (beyond) $("protocol").textContent += ` ${beyond} task(s) with larger errors stand at the edge of the picture.`;
   for (const t of both) {
-    const dot = svg("circle", { class: "point task", cx: X(Math.min(own[t], top)), cy: Y(Math.min(error[t], top)), r: T > 300 ? 3 : 5, style: `fill: ${colour(groupOf(t))}` });
+    const dot = svg("circle", { class: error[t] > 1.05 * own[t] ? "point task harmed" : "point task", cx: X(Math.min(own[t], top)), cy: Y(Math.min(error[t], top)), r: T > 300 ? 3 : 5, style: `fill: ${colour(groupOf(t))}` });
     dot.addEventListener("pointerover", (event) => showTip(facts(t), event.clientX, event.clientY));
     dot.addEventListener("pointerout", hideTip);
     dot.addEventListener("click", () => openTask(t));
@@ -179,11 +184,12 @@ const neighbourPart = (t) => {
     ...edges.slice(0, 25).map((e) => el("tr", {}, el("td", {}, link(other(e, t))), el("td", { class: "number" }, say(level.w[e])),
       sure ? el("td", { class: "number" }, say(level.c[e])) : null))));
 };
-const bar = (value, mean, most) => {
-  const x = (v) => 50 + (48 * v) / most;
+const bar = (value, mean, most, error = 0) => {
+  const x = (v) => 50 + (48 * Math.max(-most, Math.min(v, most))) / most;
   return svg("svg", { viewBox: "0 0 100 14", preserveAspectRatio: "none", "aria-hidden": "true" },
     svg("line", { class: "axis", x1: 50, x2: 50, y1: 0, y2: 14 }),
     svg("rect", { class: "bar-fill", x: Math.min(x(0), x(value)), width: Math.abs(x(value) - 50), y: 3, height: 8 }),
+    error ? svg("line", { class: "bar-range", x1: x(value - 1.645 * error), x2: x(value + 1.645 * error), y1: 7, y2: 7 }) : null,
     mean === null ? null : svg("path", { class: "bar-mean", d: `M${x(mean)} 1 l2.2 6 l-2.2 6 l-2.2 -6 z` }));
 };
 const coefficientPart = (t, all) => {
@@ -193,10 +199,13 @@ const coefficientPart = (t, all) => {
   const order = own.map((_, j) => j).sort((a, b) => Math.abs(effect(own, b)) - Math.abs(effect(own, a)));
   const shown = all ? order : order.slice(0, 12);
   const rest = order.length - shown.length;
-  const said = `Bars are coefficient times the spread of the feature within tasks, largest first${mean ? "; the diamond is the mean of the group" : ""}. Numbers are coefficients. Intercept ${say(columns("intercept")[t])}.`;
+  const se = D.coef_se ? D.coef_se[t] : null, range = (j) => se && se[j] !== null;
+  const interval = (j) => `${brief(own[j] - 1.645 * se[j])} to ${brief(own[j] + 1.645 * se[j])}`, brief = (v) => say(Number(v.toPrecision(3)));
+  const said = `Bars are coefficient times the spread of the feature within tasks, largest first${mean ? "; the diamond is the mean of the group" : ""}${se ? "; the thin line is the 90 % interval" : ""}. Numbers are coefficients. Intercept ${say(columns("intercept")[t])}.`;
   const holder = el("div", { id: "coefficients" }, el("p", { class: "said" }, said), el("div", { class: "bars" }, ...shown.flatMap((j) => [
-    el("span", { title: cut(D.features[j], 200) }, el("bdi", {}, D.features[j])), bar(effect(own, j), mean && effect(mean, j), most),
-    el("span", { class: "number", title: mean ? `group mean ${say(mean[j])}` : null }, say(own[j]))])));
+    el("span", { title: cut(D.features[j], 200) }, el("bdi", {}, D.features[j])), bar(effect(own, j), mean && effect(mean, j), most, range(j) ? se[j] * D.spread[j] : 0),
+    el("span", { class: "number", title: mean ? `group mean ${say(mean[j])}` : null }, say(own[j]),
+      range(j) ? el("small", {}, ` ${interval(j)}`) : null)])));
   if (rest > 0) holder.append(el("button", { type: "button", onclick: () => holder.replaceWith(coefficientPart(t, true)[1]) }, `Show ${rest} more`));
   return part("Coefficients", holder);
 };
@@ -221,7 +230,7 @@ const fillPanel = (t) => {
   $("panel").replaceChildren(
     el("div", { class: "top" }, el("h2", { id: "panel-title", tabindex: -1 }, name(t)), close),
     el("table", { class: "facts", id: "panel-facts" }, ...D.columns.map((c) => el("tr", { title: c.help }, el("td", {}, c.label),
-      el("td", { class: "number" }, c.key === "group" ? groupName(groupOf(t)) : say(columns(c.key)[t]))))),
+      el("td", { class: lost(c.key, columns(c.key)[t]) ? "number lost" : "number" }, c.key === "group" ? groupName(groupOf(t)) : say(columns(c.key)[t]))))),
     ...(level ? neighbourPart(t) : []), ...coefficientPart(t), ...sharePart(t), ...pointPart(t));
 };
 let cameFrom = null;
@@ -284,7 +293,7 @@ const drawLegend = () => {
   columns("group").forEach((g) => count.set(g, (count.get(g) || 0) + 1));
   const groups = [...count.keys()].sort((a, b) => (a < 0) - (b < 0) || a - b), shown = groups.filter((g, k) => k < 14 || g < 0);
   for (const g of shown) {
-    const chip = el("span", { class: g < 0 ? "chip alone" : "chip", style: `background: ${colour(g)}` });
+    const chip = svg("svg", { class: "chip", viewBox: "-1.6 -1.6 3.2 3.2", "aria-hidden": "true" }, marker(g, { r: 1.2, fill: colour(g), class: g < 0 ? "alone" : null }));
     const button = el("button", { type: "button", "aria-pressed": "false" }, chip, `${groupName(g)} (${count.get(g)})`);
     button.addEventListener("click", () => { pressed = pressed === g ? null : g; refresh(); });
     marks.push(() => button.setAttribute("aria-pressed", String(pressed === g)));
@@ -303,8 +312,9 @@ const drawTable = () => {
     return (down ? -1 : 1) * (Number.isNaN(before) ? 0 : before) || a - b;
   };
   const numeric = (key) => key !== null && columns(key).some((v) => typeof v === "number");
+  const kind = (key) => `${numeric(key) ? "number" : ""} of-${String(key).replace(/\W/g, "-")}`;
   const row = (t) => {
-    const cells = D.columns.map((c) => el("td", { class: numeric(c.key) ? "number" : null },
+    const cells = D.columns.map((c) => el("td", { class: kind(c.key) + (lost(c.key, columns(c.key)[t]) ? " lost" : "") },
       c.key === "group" ? (groupOf(t) < 0 ? "–" : String(groupOf(t) + 1)) : say(columns(c.key)[t])));
     return el("tr", { "data-task": t, class: t === opened ? "open" : null }, el("td", {}, link(t)), ...cells);
   };
@@ -315,7 +325,7 @@ const drawTable = () => {
     $("more").textContent = `Show all ${say(order.length)} tasks`;
     $("table-said").textContent = order.length > most ? `The first ${most} of ${say(order.length)} tasks in this order. ${D.limit}` : D.limit;
   };
-  const headers = heads.map((h) => el("th", { class: numeric(h.key) ? "number" : null, scope: "col", title: h.help || null },
+  const headers = heads.map((h) => el("th", { class: h.key === null ? null : kind(h.key), scope: "col", title: h.help || null },
     el("button", { type: "button", onclick: () => sort(h.key) }, h.label)));
   const sort = (key) => {
     sorted = { key, down: sorted.key === key && !sorted.down };
@@ -325,9 +335,46 @@ const drawTable = () => {
   };
   $("tasks").append(el("thead", {}, el("tr", {}, ...headers)), body);
   $("more").addEventListener("click", () => { most = Infinity; write(); });
+  const tasksTable = () => [heads.map((h) => h.label), ...order.map((t) => heads.map((h) => (h.key === "group" ? (groupOf(t) < 0 ? "" : groupOf(t) + 1) : value(h.key, t))))];
+  $("save-tasks").addEventListener("click", () => saveTable("tasks.csv", tasksTable()));
   marks.push(() => body.querySelectorAll("tr").forEach((tr) => tr.classList.toggle("open", Number(tr.dataset.task) === opened)));
   sorted.down = true;
   sort("group");
+};
+
+// ---- what can be taken along
+const save = (name, type, text) => {
+  const link = el("a", { download: name, href: `data:${type};charset=utf-8,${encodeURIComponent(text)}` });
+  document.body.append(link);
+  link.click();
+  link.remove();
+};
+const saveTable = (name, rows) => {
+  const cell = (v) => (v === null || v === undefined ? "" : /[",\n\r]/.test(String(v)) ? `"${String(v).replace(/"/g, '""')}"` : String(v));
+  save(name, "text/csv", rows.map((row) => row.map(cell).join(",")).join("\n") + "\n");
+};
+const coefficientTable = () => {
+  const head = ["task", "feature", "coefficient", ...(D.coef_se ? ["standard error"] : [])];
+  return [head, ...D.names.flatMap((task, t) => D.features.map((feature, j) => [task, feature, D.coef[t][j], ...(D.coef_se ? [D.coef_se[t][j]] : [])]))];
+};
+const PAINT = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-family", "text-anchor", "visibility"];
+const pictureText = () => {  // a copy that needs no style sheet
+  const copy = canvas.cloneNode(true), box = canvas.getBoundingClientRect();
+  const [from, to] = [canvas, copy].map((root) => [...root.querySelectorAll("*")]);
+  from.forEach((node, k) => { const style = getComputedStyle(node); PAINT.forEach((name) => to[k].style.setProperty(name, style.getPropertyValue(name))); });
+  fill(copy, { xmlns: SVG, width: box.width, height: box.height }, []);
+  copy.prepend(svg("rect", { width: "100%", height: "100%", fill: getComputedStyle(document.body).backgroundColor }));
+  return new XMLSerializer().serializeToString(copy);
+};
+const savePng = () => {
+  const box = canvas.getBoundingClientRect(), image = new Image();
+  image.onload = () => {
+    const paper = el("canvas", { width: 2 * box.width, height: 2 * box.height });
+    paper.getContext("2d").drawImage(image, 0, 0, paper.width, paper.height);
+    const link = el("a", { download: "graph.png", href: paper.toDataURL("image/png") });
+    link.click();
+  };
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(pictureText())}`;
 };
 
 // ---- start
@@ -336,6 +383,11 @@ const start = () => {
   ({ graph: drawGraph, matrix: drawMatrix, tree: drawTree })[view.kind]();
   drawTable();
   if (D.errors) drawErrors();
+  $("kinds").hidden = !D.kinds || !D.kinds.length;
+  $("kinds-said").append(...(D.kinds || []).map((text) => el("li", {}, text)));
+  $("save-coefficients").addEventListener("click", () => saveTable("coefficients.csv", coefficientTable()));
+  $("save-svg").addEventListener("click", () => save("graph.svg", "image/svg+xml", pictureText()));
+  $("save-png").addEventListener("click", savePng);
   drawCourse();
   for (const id of ["data", "settings"]) {
     $(id).append(...D[id].map(([what, text]) => el("tr", {}, el("td", {}, what), el("td", {}, el("bdi", {}, text)))));

@@ -11,7 +11,7 @@ from scipy import sparse
 from kinfolk._version import __version__
 from kinfolk.estimators.gamtlcv import feature_scale
 from kinfolk.explain.kin import kinship
-from kinfolk.explain.summary import group_lines
+from kinfolk.explain.summary import group_lines, standard_errors
 from kinfolk.methods.model import Model, as_model
 from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.progress import Callback, report
@@ -19,7 +19,7 @@ from kinfolk.report.errors import TaskErrors, task_errors
 from kinfolk.report.extras import role_names, top_shares
 from kinfolk.report.plain import in_text, plain_names, short
 from kinfolk.report.views import task_groups, view_of
-from kinfolk.report.words import certificate, headline, settings
+from kinfolk.report.words import certificate, effect_word, headline, settings
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows
 from kinfolk.words import counted, written
@@ -91,6 +91,7 @@ def summarize(
         "palette": list(PALETTE),
         "outlier": OUTLIER,
         "headline": headline(model, names, group, errors, kin),
+        "effect": effect_word(errors),
         "kinds": group_lines(model, kin, [in_text(name) for name in names]),
         "view": view,
         "names": [names[t] for t in shown],
@@ -190,8 +191,15 @@ def _coefficients(
         "features": plain_names(texts[features]),
         "spread": short(scale[features]),
         "coef": short(W[shown]),
+        "coef_se": _standard_errors(model, shown, features),
         "group_coef": [short(W[group == g].mean(axis=0)) for g in range(group.max(initial=-1) + 1)],
     }
+
+
+def _standard_errors(model: Model, shown: NDArray[np.intp], features: NDArray[np.intp]) -> Any:
+    """Of the coefficients shown; None for methods that have none."""
+    error = standard_errors(model)[:, 1:][np.ix_(shown, features)]
+    return short(error, 3) if np.isfinite(error).any() else None
 
 
 def _points(model: Model, seen: _Seen, shown: NDArray[np.intp]) -> list[Any]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from kinfolk.explain.groups import NO_GROUPS
 from kinfolk.explain.kin import Kinship
 from kinfolk.explain.summary import title, verdict_of
-from kinfolk.judge.verdict import Verdict
+from kinfolk.judge.verdict import HELPS, HURTS, Verdict
 from kinfolk.methods.model import Model
 from kinfolk.report.errors import TaskErrors
 from kinfolk.report.plain import in_text, short
@@ -41,6 +41,12 @@ def headline(
     """The verdict first: does sharing help, whom, what to do; then the groups, who stands alone, the size."""
     shown = [in_text(name) for name in names]
     return [*_verdict(model, shown, errors), *_grouping(model, shown, groups, kin), _size(model)]
+
+
+def effect_word(errors: TaskErrors | None) -> str:
+    """What sharing does by these errors, in one word for the style sheet: helps, hurts, or nothing."""
+    verdict = None if errors is None else Verdict.of(errors.model, errors.own, ())
+    return verdict.effect if verdict is not None and verdict.effect in (HELPS, HURTS) else ""
 
 
 def _size(model: Model) -> str:
