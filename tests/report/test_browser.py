@@ -153,6 +153,7 @@ def test_a_dragged_task_takes_its_edges_along(visit, summary):
     edge = page.locator("#view .edge").first
     ends = [summary["view"]["levels"][summary["view"]["fitted"]][k][0] for k in "ij"]
     node = page.locator("#view .node").nth(ends[0])
+    node.scroll_into_view_if_needed()
     before, box = edge.get_attribute("x1"), node.bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.down()

@@ -108,7 +108,7 @@ def _around(fitted: sparse.csr_array, path: list[sparse.csr_array]) -> list[spar
 def _level(A: sparse.csr_array, confidence: sparse.csr_array | None = None) -> dict[str, Any]:
     """Edges of a graph, heaviest first."""
     i, j, weight = heaviest_edges(A)
-    level = {"i": i.tolist(), "j": j.tolist(), "w": short(weight, 3)}
+    level = {"i": i.tolist(), "j": j.tolist(), "w": short(weight)}
     if confidence is not None:
         level["c"] = short(np.asarray(confidence[i, j]).ravel(), 2)
     return level | {"neighbors": round(A.nnz / max(A.shape[0], 1), 1)}
