@@ -7,7 +7,7 @@ PIP := -m pip install --quiet --disable-pip-version-check
 SHARED_DATA := $(wildcard ../shared/data)
 export KINFOLK_DATA ?= $(if $(SHARED_DATA),$(abspath $(SHARED_DATA)),)
 
-.PHONY: demo test engines browser check format oldest docs wheel fuzz bench reproduce clean help
+.PHONY: demo test engines browser check format oldest docs wheel fuzz bench bench-check reproduce clean help
 
 help:
 	@echo "make demo       fit the built-in example, draw its graph, write its report (kinfolk-demo/)"
@@ -19,6 +19,7 @@ help:
 	@echo "make wheel      build wheel and sdist, install the wheel in a clean environment, run it"
 	@echo "make fuzz       thousands of random tables and spoiled model files (an hour)"
 	@echo "make bench      run the benchmarks"
+	@echo "make bench-check  compare times, relative to those of peers, with the recorded ones (five minutes)"
 	@echo "make reproduce  the paper's tables and figures, in reproduction/ (under an hour)"
 
 $(VENV)/.base: pyproject.toml
@@ -113,8 +114,13 @@ fuzz: $(VENV)/.dev
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/graph_step.py
 	$(BIN)/python benchmarks/fit.py
+	$(BIN)/python benchmarks/tune.py
+	$(BIN)/python benchmarks/serving.py
 	$(BIN)/python benchmarks/methods.py
 	$(BIN)/python benchmarks/ccmtl.py
+
+bench-check: $(VENV)/.dev
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/check.py
 
 # The paper's tables and figures; stopped, it goes on where it was.
 reproduce: $(VENV)/.bench

@@ -2,10 +2,15 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import kinfolk.methods.gamtl.coupling
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
 from kinfolk.baselines import MTRL, Independent, MeanShrunk, Pooled, RandomSlopes
+from kinfolk.methods.gamtl.coupling import GraphInverse
+from kinfolk.rows.gram import GramStats
+from kinfolk.solvers.equations import normal_equations
+from kinfolk.solvers.weights import weight_system
 
 MODELS = {
     "gamtl": GAMTL(task=0),
@@ -82,3 +87,34 @@ def test_conjugate_gradients_give_the_blocks_of_the_whole_inverse(rows, monkeypa
 def test_methods_that_are_not_linear_say_so(rows):
     with pytest.raises(ValueError, match="MTRL is not a linear function of the targets: use GAMTL"):
         MTRL(task=0).fit(*rows).predict(rows[0], return_std=True)
+
+
+def two_pieces(d=2):
+    """A weight system of seven tasks in two pieces, and the data part of it."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(7, 5, d))
+    gram = GramStats.from_rows(X.reshape(-1, d), rng.normal(size=35), np.repeat(np.arange(7), 5))
+    A = np.zeros((7, 7))
+    for i, j in ((0, 2), (2, 5), (1, 3), (3, 4), (4, 6)):
+        A[i, j] = A[j, i] = rng.uniform(0.5, 2)
+    return GraphInverse(weight_system(gram.G, gram.b, sparse.csr_array(A), 3.0, ridge=0.1), gram.G), gram
+
+
+@pytest.mark.parametrize("factored", [0, 600])
+def test_pieces_of_the_graph_apart_have_the_inverse_of_the_whole(monkeypatch, factored):
+    inverse, gram = two_pieces()
+    columns = [inverse.columns(t) for t in range(7)]
+    diagonal = inverse.diagonal(np.arange(7))
+    monkeypatch.setattr("kinfolk.methods.gamtl.coupling.DENSE_UNKNOWNS", 0)
+    monkeypatch.setattr("kinfolk.methods.gamtl.coupling.FACTORED", factored)
+    assert [piece.tolist() for piece in inverse.pieces] == [[0, 2, 5], [1, 3, 4, 6]]
+    np.testing.assert_allclose([inverse.columns(t) for t in range(7)], columns, atol=1e-9)
+    np.testing.assert_allclose(inverse.diagonal(np.arange(7)), diagonal, atol=1e-9)
+
+
+def test_the_likelihood_of_pieces_is_that_of_the_whole(monkeypatch):
+    inverse, gram = two_pieces()
+    equations = normal_equations(gram, "free")
+    apart = inverse.likelihood(equations, 28.0, np.arange(7))
+    monkeypatch.setattr("kinfolk.methods.gamtl.coupling.connected_pieces", lambda system: [np.arange(len(system.b))])
+    np.testing.assert_allclose(apart, inverse.likelihood(equations, 28.0, np.arange(7)), rtol=1e-6)

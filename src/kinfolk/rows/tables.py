@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,27 @@ COUNTED = 20  # rows from which on a column that counts them is seen as one
 
 
 class Table:
-    """A table of columns, with or without names; `native` is what the user passed."""
+    """A table of columns, with or without names; those of `names` are taken from what the user passed, if named."""
 
-    def __init__(self, native: Any, names: tuple[str, ...] | None, height: int, width: int, name: str = "X") -> None:
-        self.native, self.names, self.height, self.width, self.name = native, names, height, width, name
+    def __init__(self, passed: Any, names: tuple[str, ...] | None, height: int, width: int, name: str = "X") -> None:
+        self.passed = passed
+        self.names = names
+        self.height = height
+        self.width = width
+        self.name = name
+
+    @cached_property
+    def native(self) -> Any:
+        """The columns in the form in which they came; taken out when asked for: that costs more than a prediction."""
+        if self.names is None or self.passed.shape[1] == self.width:
+            return self.passed
+        return _select(self.passed, self.names)
 
     def column(self, key: int) -> NDArray[Any]:
         """One column as a NumPy array; categories and dictionaries as their values."""
         if self.names is None:
-            return np.asarray(self.native[:, key])
-        return _column_values(self.native, self.names[key])
+            return np.asarray(self.passed[:, key])
+        return _column_values(self.passed, self.names[key])
 
     def take(self, index: NDArray[np.intp]) -> Table:
         """Some of the rows, by position."""
@@ -56,7 +68,7 @@ class Table:
             rest = Table(np.delete(self.native, position, axis=1), None, self.height, self.width - 1, self.name)
             return rest, self.column(position)
         names = self.names[:position] + self.names[position + 1 :]
-        return Table(_select(self.native, names), names, self.height, self.width - 1, self.name), self.column(position)
+        return Table(self.passed, names, self.height, self.width - 1, self.name), self.column(position)
 
     def is_plain(self) -> bool:
         """Whether all columns are numbers that can be taken as they are: none missing, none that counts the rows."""
@@ -78,6 +90,8 @@ class Table:
                 f"Feature names seen at fit time, yet now missing:\n{_bullets(missing)}"
                 f"{self.name} has the columns {', '.join(map(repr, (self.names or ())[:8]))}."
             )
+        if names == self.names:
+            return self
         return Table(_select(self.native, names), names, self.height, len(names), self.name)
 
     def to_array(self) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.optimize import minimize_scalar
-from scipy.sparse.csgraph import breadth_first_order
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from kinfolk.methods.gamtl.calibrate import Recipe
 from kinfolk.methods.gamtl.problem import Penalty, Problem
@@ -19,6 +19,7 @@ from kinfolk.solvers.weights import WeightSystem, solve_system
 from kinfolk.solvers.weights.direct import scaled_matrix
 
 DENSE_UNKNOWNS = 4000  # dT up to which N is held whole: 128 MB
+FACTORED = 600  # unknowns of a piece of the graph up to which a factorisation is faster than conjugate gradients
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,26 +66,55 @@ class GraphInverse:
         inverse = linalg.cho_solve(linalg.cho_factor(M, overwrite_a=True), np.diag(unit), overwrite_b=True)
         return (unit[:, None] * inverse).reshape(T, p, T, p)
 
+    @cached_property
+    def pieces(self) -> list[NDArray[np.intp]]:
+        """The tasks of every connected piece of the graph, between which N is zero."""
+        return connected_pieces(self.system)
+
+    @cached_property
+    def _piece_of(self) -> NDArray[np.intp]:
+        number = np.empty(len(self.system.b), np.intp)
+        for k, piece in enumerate(self.pieces):
+            number[piece] = k
+        return number
+
     def columns(self, task: int) -> Array:
         """N_st for all s."""
-        T, p = self.system.b.shape
-        if self.at_once:
-            return self.whole[:, :, task, :]
-        found = np.empty((T, p, p))
-        for j in range(p):
-            unit = np.zeros((T, p))
-            unit[task, j] = 1.0
-            found[:, :, j] = solve_system(replace(self.system, b=unit)).value
+        piece, inside = self._near(task)
+        if len(piece) == len(self.G):
+            return inside
+        found = np.zeros(self.G.shape)
+        found[piece] = inside
         return found
+
+    def _near(self, task: int) -> tuple[NDArray[np.intp], Array]:
+        """The piece of a task, and N_st for all s in it."""
+        if self.at_once:
+            return np.arange(len(self.G)), self.whole[:, :, task, :]
+        piece = self.pieces[self._piece_of[task]]
+        system = self.system if len(piece) == len(self.G) else self.system.restricted(piece)
+        p = system.b.shape[1]
+        at = int(np.searchsorted(piece, task))
+        if system.b.size <= FACTORED:
+            M, unit = scaled_matrix(system, definite=True)
+            right = np.diag(unit)[:, at * p : (at + 1) * p]
+            inside = unit[:, None] * linalg.cho_solve(linalg.cho_factor(M, overwrite_a=True), right)
+            return piece, inside.reshape(len(piece), p, p)
+        found = np.empty((len(piece), p, p))
+        for j in range(p):
+            unit = np.zeros((len(piece), p))
+            unit[at, j] = 1.0
+            found[:, :, j] = solve_system(replace(system, b=unit)).value
+        return piece, found
 
     def diagonal(self, tasks: NDArray[np.intp]) -> tuple[Array, Array]:
         """N_tt and (N G N)_tt = sum_s N_ts G_s N_st."""
         whole = np.empty((len(tasks), *self.G.shape[1:]))
         noise = np.empty_like(whole)
         for k, t in enumerate(tasks):
-            C = self.columns(t)
-            whole[k] = C[t]
-            noise[k] = np.tensordot(C, np.matmul(self.G, C), ((0, 1), (0, 1)))
+            piece, C = self._near(t)
+            whole[k] = C[np.searchsorted(piece, t)]
+            noise[k] = np.tensordot(C, np.matmul(self.G[piece], C), ((0, 1), (0, 1)))
         return whole, noise
 
     def sample(self, most: int) -> NDArray[np.intp]:
@@ -109,14 +139,30 @@ class GraphInverse:
         about kappa.
         """
         system = self.system.restricted(tasks)
-        every = np.arange(len(tasks))
-        G = np.zeros((len(tasks), system.b.shape[1]) * 2)
-        G[every, :, every] = equations.G[tasks]
-        # G u = g (G + P) u: g is the share of a direction that the data set, not the prior.
-        M, unit = scaled_matrix(system, definite=True)
-        g, U = linalg.eigh(unit[:, None] * G.reshape(system.b.size, -1) * unit, M)
-        b = U.T @ (unit * system.b.ravel())
-        return _best_spread(np.clip(g, 0.0, 1.0), b, float(equations.yy[tasks].sum()), rows)
+        shares = []
+        entries = []
+        # Pieces without an edge between them have eigenvectors of their own: small problems in place of a large one.
+        for piece in connected_pieces(system):
+            part = system.restricted(piece)
+            every = np.arange(len(piece))
+            G = np.zeros((len(piece), part.b.shape[1]) * 2)
+            G[every, :, every] = equations.G[tasks[piece]]
+            # G u = g (G + P) u: g is the share of a direction that the data set, not the prior.
+            M, unit = scaled_matrix(part, definite=True)
+            g, U = linalg.eigh(unit[:, None] * G.reshape(part.b.size, -1) * unit, M)
+            shares.append(np.clip(g, 0.0, 1.0))
+            entries.append(U.T @ (unit * part.b.ravel()))
+        yy = float(equations.yy[tasks].sum())
+        return _best_spread(np.concatenate(shares), np.concatenate(entries), yy, rows)
+
+
+def connected_pieces(system: WeightSystem) -> list[NDArray[np.intp]]:
+    """The tasks of every connected piece of a system; a pull towards all tasks makes them one."""
+    if system.uniform.any():
+        return [np.arange(len(system.b))]
+    count, number = connected_components(system.L, directed=False)
+    order = np.argsort(number, kind="stable")
+    return np.split(order, np.searchsorted(number[order], np.arange(1, count)))
 
 
 def _best_spread(g: Array, b: Array, yy: float, rows: float) -> tuple[float, float]:

@@ -29,6 +29,8 @@ SOURCE = "the table"
 
 def is_lazy(frame: Any) -> bool:
     """Whether a table is a lazy or remote frame, whose rows stay where they are."""
+    if isinstance(frame, np.ndarray) or type(frame).__module__.startswith("pandas."):
+        return False  # narwhals would find that out too, in the time of a prediction
     try:
         return isinstance(nw.from_native(frame, pass_through=True), nw.LazyFrame)
     except (nw.exceptions.NarwhalsError, ValueError):  # two columns of one name: told by who reads the table
