@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
+from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, load
 from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.datasets import make_circle, make_groups
 from kinfolk.estimators.gamtlcv import feature_scale
 from kinfolk.judge.errors import paired_gain
 from kinfolk.judge.trials import try_all
-from kinfolk.methods.mixture import best_mixture, cross_errors, limits, mixture_errors
+from kinfolk.methods.mixture import best_mixture, cross_errors, limits, mixture_errors, own_ridge_shares
 from kinfolk.rows.folds import Folds, folds_of_rows
 from kinfolk.rows.gram import GramStats, squared_errors
 from kinfolk.rows.tasks import read_rows
@@ -341,3 +341,43 @@ def test_a_stronger_pull_is_tried_where_a_weaker_one_is_worse():
         model = GAMTLCV(task=0, metrics=("identity",), anchors=(0.0,)).fit(np.column_stack([task, X]), y)
         strengths = {row["strength"] for row in model.cv_results_ if "strength" in row}
         assert tried in strengths and left_out not in strengths
+
+
+def test_a_loner_keeps_its_own_ridge_and_the_others_share():
+    syn = make_groups(random_state=2)
+    model = GAMTLCV(task=syn.task, ridges=(1.0,), anchors=(0.0,), metrics=("identity",)).fit(syn.data, syn.target)
+    assert model.shares_.shape == (20, len(model.mixture_))
+    np.testing.assert_allclose(model.shares_.sum(axis=1), 1)
+    own = model.shares_[:, list(model.mixture_).index("ridge per task")]
+    assert own[18] > 0.9 and own[:18].max() < 0.05
+    parts = {part.name: part for part in model.model_.parts}
+    np.testing.assert_array_equal(parts["ridge per task"].shares, own)
+
+
+def test_what_parts_say_is_the_model_whatever_their_shares(tmp_path):
+    syn = make_groups(random_state=2)
+    model = GAMTLCV(task=syn.task, ridges=(1.0,), anchors=(0.0,), metrics=("identity",)).fit(syn.data, syn.target)
+    told = model.contributions()
+    np.testing.assert_allclose(told.coef.sum(axis=1), model.coef_, atol=1e-6)
+    fewer = clone_fitted(model, tmp_path).drop([1, 2])
+    assert fewer.shares_.shape[0] == 18
+    np.testing.assert_array_equal(fewer.predict(syn.data[40:]), model.predict(syn.data[40:]))
+    new = syn.data[syn.data["task"] == 19].copy()
+    new["task"] = 99
+    grown = clone_fitted(model, tmp_path).adopt(new, syn.target[(syn.data["task"] == 19).to_numpy()])
+    assert np.isnan(grown.shares_[-1]).all()
+    assert np.isfinite(grown.predict(new)).all()
+
+
+def clone_fitted(model, folder):
+    return load(model.save(folder / "model.kin"))
+
+
+def test_tasks_that_differ_by_chance_keep_the_common_mixture():
+    rng = np.random.default_rng(0)
+    r = rng.normal(size=(200, 6, 2)) + rng.normal(size=(200, 6, 1))
+    E = np.einsum("tnm,tnk->tmk", r, r)
+    p = best_mixture(E, np.ones(200))
+    found = own_ridge_shares(E, p, np.array([0.0, 1.0]), np.full(200, 6.0))
+    assert found.mean() < 0.02
+    assert mixture_errors(E, p + found[:, None] * ([0.0, 1.0] - p)).sum() < 1.01 * mixture_errors(E, p).sum()

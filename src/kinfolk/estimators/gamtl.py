@@ -58,6 +58,7 @@ class GAMTL(GraphRegressor):
         default 200, and 3 for more than 2,500 tasks, where the first rounds give nearly all that there is to gain
     unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
         or are an "error"
+    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     random_state : unused here; the method is deterministic
     callback : called with a `Progress` after every round
 
@@ -179,7 +180,7 @@ class GAMTL(GraphRegressor):
         if self.task is None and not np.array_equal(new.labels, model.labels):
             raise ValueError(f"y has {new.n_tasks} columns, but fit saw {len(model.labels)}: pass the same ones")
         gram = model.gram.scaled(forget) + new
-        return self.keep(self.whole_model(gram), model.columns.with_labels(gram.labels))
+        return self.keep(self.whole_model(gram), model.columns.including(rows.table).with_labels(gram.labels))
 
     def _check_numbers(self, n_tasks: int) -> None:
         given = [value is not None for value in (self.alpha, self.beta, self.gamma)]

@@ -66,6 +66,7 @@ class GAMTLCV(GraphRegressor):
     features : a transformer for the non-task columns; columns are put on one scale in any case
     unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
         or are an "error"
+    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     n_jobs : folds in parallel, with joblib (and any of its backends)
     random_state : draws the folds, by the positions of the rows: in another order they are drawn anew
     callback : called with a `Progress` after every fold
@@ -79,6 +80,7 @@ class GAMTLCV(GraphRegressor):
     coupling_ : the graph of the best GAMTL that was tried, as it takes part in predictions
     graph_helps_ : whether the graph takes part in predictions; gain_ : its gain and standard error
     best_params_ : of the best GAMTL candidate; mixture_ : name of every model that takes part, with its share
+    shares_ : (T, M), the same for every task: loners move towards their own ridge as far as their held-out errors say
     cv_results_ : a row per model that was tried: parameters, held-out RMSE pooled and mean over tasks
     cv_errors_ : held-out RMSE of every task; limit_errors_ : the same without the graph
     own_errors_ : the same of a ridge per task; own_gain_ : what the model gains over it
@@ -141,7 +143,9 @@ class GAMTLCV(GraphRegressor):
         with limited_threads(*gram.b.shape):
             model = self._learn_beside_lines(data)
         basis = model.details.get("rbf_")
-        return self.keep(replace(model, method=self.unfitted()), replace(columns, basis=basis))
+        return self.keep(
+            replace(model, method=self.unfitted()), replace(self.limited(columns, rows, inputs), basis=basis)
+        )
 
     def learn_folds(self, folds: Folds) -> Model:
         """Try, mix, and fit the mixture to all rows."""
@@ -276,6 +280,7 @@ class GAMTLCV(GraphRegressor):
             "own_gain_": search.gain(search.trial(OWN), chosen.mixture),
             "best_params_": chosen.mixture.shown.parameters,
             "mixture_": shares_by_name(chosen.mixture),
+            "shares_": ByTask(chosen.mixture.task_shares),
             "n_splits_": len(search.folds),
             "cv_results_": search.table(),
             "relevance_": model.details["relevance_"] / scale,

@@ -51,7 +51,7 @@ class GraphRegressor(MultiTaskRegressor):
         lone = new.lone() & self.needs_two_rows()
         grown = model if lone.all() else adopted(model, new.select(~lone))
         gram = model.gram + new
-        self.model_ = replace(grown.among(gram), columns=model.columns.with_labels(gram.labels))
+        self.model_ = replace(grown.among(gram), columns=model.columns.including(rows.table).with_labels(gram.labels))
         return self
 
     def drop(self, tasks: Sequence[Any]) -> Self:

@@ -54,7 +54,7 @@ class Contributions:
     def split(self, X: Any) -> Array:
         """Predictions for rows of these tasks, by source: (n, T); the parts of a row add up to its prediction."""
         assert self.model.columns is not None
-        features, labels = self.model.columns.read(X, self.model.name)
+        features, labels, *_ = self.model.columns.read(X, self.model.name)
         if labels is None:
             raise ValueError("split takes long tables, with a task column")
         order = np.argsort(self.tasks)
@@ -112,9 +112,9 @@ def contributions(model: Any, tasks: Sequence[Any] | None = None) -> Contributio
             N = part.inverse.columns(t)  # v_t = sum_s N_ts b_s, and N is symmetric
             unknowns = np.einsum("spq,sp->sq", N, b)
             slopes = unknowns @ part.to_coef.T
-            coef[k] += part.share * slopes
-            intercept[k] += part.share * _levels(part, unknowns, slopes, t)
-            shares[k] += part.share * np.einsum("spq,spq->s", N, part.equations.G) / N.shape[1]
+            coef[k] += part.shares[t] * slopes
+            intercept[k] += part.shares[t] * _levels(part, unknowns, slopes, t)
+            shares[k] += part.shares[t] * np.einsum("spq,spq->s", N, part.equations.G) / N.shape[1]
     return Contributions(gram.labels[which], gram.labels, coef, intercept, shares, 1 - shares.sum(axis=1), model)
 
 

@@ -33,7 +33,12 @@ def to_onnx(fitted: Any, path: str | os.PathLike[str]) -> Path:
     assert model.columns is not None
     graph = _Graph(onnx)
     X = "features"
-    for step in _steps(model.columns.steps):
+    for step in _steps([model.columns.transformer]):
+        X = _transformed(graph, step, X)
+    if model.columns.limits is not None:
+        low, high = model.columns.limits
+        X = graph.op("Max", graph.op("Min", X, graph.constant(high)), graph.constant(low))
+    for step in _steps([model.columns.basis]):
         X = _transformed(graph, step, X)
     inputs = [onnx.helper.make_tensor_value_info("features", onnx.TensorProto.DOUBLE, ["n", model.columns.inputs])]
     if model.columns.task is None:

@@ -52,6 +52,7 @@ class BMSL(MultiTaskRegressor):
     features : a transformer for the non-task columns
     unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
         or are an "error"
+    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     random_state : seed; the same seed gives the same numbers
     callback : called with a `Progress` after every hundred sweeps
 

@@ -55,6 +55,7 @@ class CCMTL(AlongGraph):
     features : a transformer for the non-task columns, e.g. StandardScaler(): distances need comparable features
     unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
         or are an "error"
+    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     tol, max_iter : relative duality gap to reach; reweightings at most
     callback : called with a `Progress` after every reweighting
 

@@ -119,7 +119,10 @@ def _part_with(part: Part, old: GramStats, new: GramStats) -> tuple[Part, Array,
         V = coupling.inverse(joined).unknowns(joined.b)[new_at]
     W, c = part.coefficients(equations, V)
     merged = _merged(together.n_tasks, (old_at, part.V), (new_at, V))
-    return replace(part, coupling=coupling, V=merged), W, c
+    shares = part.own_shares
+    if shares is not None:
+        shares = _merged(together.n_tasks, (old_at, shares), (new_at, np.full(len(new_at), part.share)))
+    return replace(part, coupling=coupling, V=merged, own_shares=shares), W, c
 
 
 def _part_of(part: Part, kept: NDArray[np.bool_]) -> Part:
@@ -127,7 +130,8 @@ def _part_of(part: Part, kept: NDArray[np.bool_]) -> Part:
     coupling: Any = part.coupling
     if isinstance(coupling, GraphCoupling):
         coupling = replace(coupling, adjacency=sparse.csr_array(coupling.adjacency[kept][:, kept]))
-    return replace(part, coupling=coupling, V=part.V[kept])
+    shares = None if part.own_shares is None else part.own_shares[kept]
+    return replace(part, coupling=coupling, V=part.V[kept], own_shares=shares)
 
 
 def _merged(T: int, *parts: tuple[Positions, NDArray[Any]]) -> NDArray[Any]:

@@ -46,6 +46,7 @@ class GFL(AlongGraph):
     features : a transformer for the non-task columns, e.g. StandardScaler()
     unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
         or are an "error"
+    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     tol, max_iter : stop at a duality gap of `tol` relative to the objective; iterations at most
     callback : called with a `Progress` now and then
 

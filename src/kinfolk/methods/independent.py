@@ -32,6 +32,7 @@ class Independent(Penalised):
     features : a transformer for the non-task columns, e.g. StandardScaler()
     unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
         or are an "error"
+    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     random_state : draws the folds
 
     Attributes

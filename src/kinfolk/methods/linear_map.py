@@ -50,13 +50,14 @@ class Inverse(Protocol):
 class LinearMap:
     """One linear model of the tasks with rows: its unknowns, their N, and the way back to coefficients.
 
-    `units` (d,) divides slopes, for a model of features that were put on one scale; `share` is its part in a mixture.
+    `units` (d,) divides slopes, for a model of features that were put on one scale; `shares` (T,) is its part in the
+    mixture of every task.
     """
 
     equations: NormalEquations
     inverse: Inverse
     units: Array
-    share: float = 1.0
+    shares: Array
     _blocks: dict[int, tuple[Array, Array]] = field(default_factory=dict, repr=False)
 
     @cached_property

@@ -24,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils import estimator_html_repr
 
+from kinfolk.methods.extrapolation import trusted_limits
 from kinfolk.methods.model import Model, Population, as_model
 from kinfolk.methods.parameters import check_parameters, choice, parameters
 from kinfolk.progress import Bar
@@ -77,6 +78,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     task: str | int | None = field(default=None, kw_only=False)
     features: Any = None
     unseen: str = choice("warn", "mean", "error")
+    extrapolate: str = choice("clip", "linear")
     verbose: int = 0
 
     def learn(self, gram: GramStats) -> Model:
@@ -163,7 +165,14 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             warnings.warn(note, UserWarning, stacklevel=3)
         gram = rows.gram(features, names)
         folds = self._folds(rows, features, gram, groups) if self.wants_folds() else None
-        return self.keep(self.whole_model(gram, folds), columns)
+        return self.keep(self.whole_model(gram, folds), self.limited(columns, rows, features))
+
+    def limited(self, columns: Columns, rows: Rows, features: Array) -> Columns:
+        """The rules from tables to features with the limits of these training rows, if new rows are to be clipped."""
+        if self.extrapolate == "linear":
+            return columns
+        at = rows.targets()
+        return replace(columns, limits=trusted_limits(features[at.row], at.y, at.codes))
 
     def _folds(self, rows: Rows, features: Array, gram: GramStats, groups: Any) -> Folds:
         cv = self.folds_for(gram, groups)

@@ -4,6 +4,9 @@ All members are linear in the same features, so a mixture of them is again one v
 errors of every mixture follow from statistics: with residuals r_m of member m,
 
     error(p) = sum_mk p_m p_k <r_m, r_k>,    p >= 0,  sum p = 1.
+
+One p for all tasks would pull those that are like no other. So every task may move from the common mixture towards its
+own ridge, as far as its held-out errors say more than chance (`own_ridge_shares`).
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy.optimize import nnls
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.judge.errors import Errors, Gain
@@ -25,6 +29,7 @@ from kinfolk.methods.model import Model, Part, Population
 from kinfolk.methods.pooled import Pooled
 from kinfolk.methods.random_slopes import RandomSlopes
 from kinfolk.methods.task_mean import TaskMean
+from kinfolk.methods.uncertainty import moderated
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import TINY, Array, GramStats
@@ -35,6 +40,11 @@ CAUTION = 2.0  # what a share of a member costs that does not clearly beat rando
 CLEARLY = 0.05  # relative difference of held-out errors at which random slopes are the wrong model
 LEAST_SHARE = 1e-3
 LEAST_ERROR = 0.05  # of the median task's error: tasks that are fitted better do not weigh more
+ROUNDING = 1e-12  # of the squared errors
+# Set on the tables of benchmarks/arena.py marked "tuned"; docs/benchmarks.md has what the others gave.
+DOUBT = 1.5  # factor of the variance of a task's own estimate: its folds share rows
+PRIOR_TASKS = 5  # tasks that are no loners, added to those at hand
+LONER_ROUNDS = 100
 OWN = "ridge per task"
 SHRUNK = "shrunk to the mean"
 SLOPES = "random slopes, random intercepts"
@@ -96,32 +106,46 @@ def _penalised(name: str, method: Any, folds: Folds) -> Member:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Members with their shares, and their held-out errors; `shown` is the member whose graph people see."""
+    """Members with their shares (M,) for a new task and (T, M) for those of the folds, and their held-out errors.
+
+    `shown` is the member whose graph people see.
+    """
 
     members: list[Member]
     shares: Array
+    task_shares: Array
     errors: Errors
     shown: Member | None = None
 
     def learn(self, gram: GramStats) -> Model:
         """The models of all members, added up by their shares; a graph that is shown is fitted even with share 0."""
         fitted = [self._fit(member, gram) for member in self.members]
-        shares = self.shares.tolist()
+        shares = self.shares
+        own = self.task_shares
         if self.shown is not None and self.shown not in self.members:
             fitted.append(self._fit(self.shown, gram))
-            shares.append(0.0)
-        parts = [replace(model.parts[0], share=share) for model, share in zip(fitted, shares, strict=True)]
-        coef = sum(share * model.coef for model, share in zip(fitted, shares, strict=True))
-        intercept = sum(share * model.intercept for model, share in zip(fitted, shares, strict=True))
+            shares = np.append(shares, 0.0)
+            own = np.column_stack([own, np.zeros(len(own))])
         population = Population(
-            sum(share * model.population.coef for model, share in zip(fitted, shares, strict=True)),
-            float(sum(share * model.population.intercept for model, share in zip(fitted, shares, strict=True))),
+            np.tensordot(shares, [model.population.coef for model in fitted], axes=1),
+            float(shares @ [model.population.intercept for model in fitted]),
         )
         # Structure, course and details are those of the graph that is shown.
         about = next((model for model in fitted if _is_of(model.parts[0], self.shown)), fitted[0])
-        parts = [replace(part, shown=_is_of(part, self.shown)) for part in parts]
         return replace(
-            about, coef=coef, intercept=intercept, population=population, parts=tuple(parts), seen=about.seen
+            about,
+            coef=np.einsum("tm,mtd->td", own, [model.coef for model in fitted]),
+            intercept=np.einsum("tm,mt->t", own, [model.intercept for model in fitted]),
+            population=population,
+            parts=tuple(self._part(model, shares[m], own[:, m]) for m, model in enumerate(fitted)),
+            seen=about.seen,
+        )
+
+    def _part(self, model: Model, share: float, own: Array) -> Part:
+        part = model.parts[0]
+        alike = bool((own == share).all())
+        return replace(
+            part, share=float(share), own_shares=None if alike else own.copy(), shown=_is_of(part, self.shown)
         )
 
     def _fit(self, member: Member, gram: GramStats) -> Model:
@@ -213,18 +237,23 @@ class Search:
         return np.where(self.rows > TINY, 1 / np.maximum(rmse, max(floor, TINY)) / self.rows, 0.0)
 
     def mixture(self, names: list[str], weight: Array) -> Mixture:
-        """The mixture of some members with the least weighted held-out error."""
+        """The mixture of some members with the least weighted held-out error, and what every task makes of it."""
         trials = [self.tried[name][1] for name in names]
         by_fold = [
             cross_errors(part, np.stack([t.coef[f] for t in trials]), np.stack([t.intercept[f] for t in trials]))
             for f, part in enumerate(self.folds.held_out)
         ]
-        shares = best_mixture(np.sum(by_fold, axis=0), weight, usual=names.index(self.usual()), caution=CAUTION)
-        kept = np.flatnonzero(shares > LEAST_SHARE)  # a member of a thousandth costs a fit and says nothing
-        shares = np.where(shares > LEAST_SHARE, shares, 0.0) / shares[kept].sum()
-        squared = np.stack([mixture_errors(E, shares) for E in by_fold])
+        E = np.sum(by_fold, axis=0)
+        shares = best_mixture(E, weight, usual=names.index(self.usual()), caution=CAUTION)
+        shares = np.where(shares > LEAST_SHARE, shares, 0.0)  # a member of a thousandth costs a fit and says nothing
+        shares = shares / shares.sum()
+        own = np.eye(len(names))[names.index(OWN)]
+        away = own_ridge_shares(E, shares, own, self.rows)
+        task_shares = shares + away[:, None] * (own - shares)
+        kept = np.flatnonzero((task_shares > 0).any(axis=0))
+        squared = np.stack([mixture_errors(E, task_shares) for E in by_fold])
         members = [self.member(names[m]) for m in kept]
-        return Mixture(members, shares[kept], Errors(squared, trials[0].errors.rows))
+        return Mixture(members, shares[kept], task_shares[:, kept], Errors(squared, trials[0].errors.rows))
 
     def trial(self, name: str) -> Trial:
         """What a member predicted, by name."""
@@ -262,8 +291,48 @@ def cross_errors(gram: GramStats, W: Array, c: Array) -> Array:
 
 
 def mixture_errors(E: Array, p: Array) -> Array:
-    """Squared errors of every task (T,) for the mixture p of the models behind E (T, M, M)."""
-    return np.maximum(np.einsum("m,tmk,k->t", p, E, p), 0.0)
+    """Squared errors of every task (T,) for the mixture p, (M,) or (T, M), of the models behind E (T, M, M)."""
+    p = np.broadcast_to(p, E.shape[:2])
+    return np.maximum(np.einsum("tm,tmk,tk->t", p, E, p), 0.0)
+
+
+def own_ridge_shares(E: Array, p: Array, own: Array, rows: Array) -> Array:
+    """How far every task (T,) goes from the mixture p (M,) to the mixture `own`, in [0, 1].
+
+    With residuals r of p and s of `own`, held out, a task does best with x = <r, r - s> / ||r - s||^2, an estimate of
+    variance sigma2 / ||r - s||^2. A task is one of many (x = 0) or a loner (x = 1): its share is the probability of the
+    latter, given its x and how many of all tasks are loners, which their x tell. A plain choice per task would follow
+    chance, and a normal distribution of x draws the few loners back to the others.
+
+    Examples
+    --------
+    The first model has half the errors of the second in three tasks, and the second in the fourth; twenty rows each.
+
+    >>> E = np.array([np.diag([20.0, 80.0])] * 3 + [np.diag([80.0, 20.0])])
+    >>> own_ridge_shares(E, np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.full(4, 20.0)).round(2)
+    array([0., 0., 0., 1.])
+    """
+    toward = p - own
+    apart = np.einsum("m,tmk,k->t", toward, E, toward)
+    error = np.einsum("m,tmk,k->t", p, E, p)
+    known = (rows > 1) & (apart > ROUNDING * error) & (error > 0)
+    shares = np.zeros(len(E))
+    if known.sum() < 2:
+        return shares
+    apart, error, freedom = apart[known], error[known], rows[known] - 1
+    x = np.einsum("m,tmk,k->t", p, E[known], toward) / apart
+    left = np.maximum(error - x**2 * apart, ROUNDING * error)
+    # Few rows may fit a mixture of two by chance: variances are drawn towards that of all tasks.
+    common = left.sum() / freedom.sum()
+    variance = DOUBT * common * moderated(left / (common * freedom), freedom) / apart
+    x = np.clip(x, 0.0, 1.0)
+    log_odds = (x - 0.5) / variance  # of N(1, v) to N(0, v) at x
+    loners = 0.05
+    for _ in range(LONER_ROUNDS):
+        chance = expit(log_odds + np.log(loners / (1 - loners)))
+        loners = max(chance.sum() / (len(x) + PRIOR_TASKS), TINY)
+    shares[known] = chance
+    return shares
 
 
 def best_mixture(E: Array, weight: Array, *, usual: int = 0, caution: float = 0.0) -> Array:

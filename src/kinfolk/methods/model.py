@@ -14,7 +14,7 @@ from kinfolk.methods.couplings import Coupling
 from kinfolk.methods.linear_map import LinearMap
 from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.methods.uncertainty import HeldOut, Uncertainty, uncertainty
-from kinfolk.rows.columns import Columns
+from kinfolk.rows.columns import Columns, NewRows
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import task_codes
 from kinfolk.solvers.equations import NormalEquations, normal_equations
@@ -79,6 +79,7 @@ class Part:
     coupling : what ties the tasks together, with its numbers
     V : unknowns (S, p) of the S tasks with rows
     share : in the mixture; 0 for a graph that is shown, but does not predict
+    own_shares : (S,), in the mixture of every task; None if all have the same. New tasks get `share`
     intercept : the treatment of the intercept, see `normal_equations`
     origin : (x0, y0) that an intercept column refers to; None for free intercepts
     basis : (d, p), if the slopes are basis times unknowns: a learned metric, or a part that uses some features only
@@ -90,6 +91,7 @@ class Part:
     coupling: Coupling
     V: Array
     share: float = 1.0
+    own_shares: Array | None = None
     intercept: str | None = "free"
     origin: tuple[Array, float] | None = None
     basis: Array | None = None
@@ -117,7 +119,12 @@ class Part:
         """The linear map of tasks with these statistics."""
         equations = self.equations(gram)
         units = np.ones(gram.n_features) if self.units is None else self.units
-        return LinearMap(equations, self.coupling.inverse(equations), units, self.share)
+        return LinearMap(equations, self.coupling.inverse(equations), units, self.shares)
+
+    @property
+    def shares(self) -> Array:
+        """The share of this part in the mixture of every task (S,)."""
+        return np.full(len(self.V), self.share) if self.own_shares is None else self.own_shares
 
     def coefficients(self, equations: NormalEquations, V: Array) -> tuple[Array, Array]:
         """Slopes and intercepts, in the units of the rows, of tasks with these equations and unknowns."""
@@ -273,7 +280,7 @@ class Model:
                 f"{self.name} is not a linear function of the targets: use GAMTL, GAMTLCV, RBFGAMTL, Independent, "
                 "Pooled, MeanShrunk or RandomSlopes; those from files of kinfolk 0.1 must be fitted again"
             )
-        return tuple(part.map(self.known) for part in self.parts if part.share > 0)
+        return tuple(part.map(self.known) for part in self.parts if (part.shares > 0).any())
 
     @cached_property
     def uncertainty(self) -> Uncertainty:
@@ -312,18 +319,33 @@ class Model:
     def predict_table(self, X: Any, *, unseen: str = "error", return_std: bool = False) -> Any:
         """Predictions for a table like that of fit: one per row, or one column per task of wide targets."""
         assert self.columns is not None
-        features, labels = self.columns.read(X, self.name)
-        if labels is not None:
-            codes = task_codes(labels, self.labels, unseen)
-            prediction = self.predict(features, codes)
-            return (prediction, self.std(features, codes)) if return_std else prediction
-        wide = features @ self.coef.T + self.intercept
+        rows = self.columns.read(X, self.name)
+        if rows.labels is not None:
+            codes = task_codes(rows.labels, self.labels, unseen)
+            prediction = self.predict(rows.features, codes)
+            return (prediction, self._std_beyond(rows, codes, prediction)) if return_std else prediction
+        wide = rows.features @ self.coef.T + self.intercept
         columns: Any = 0 if self.columns.single else self.columns.schema.columns
-        return (wide[:, columns], self._wide_std(features)[:, columns]) if return_std else wide[:, columns]
+        return (wide[:, columns], self._wide_std(rows, wide)[:, columns]) if return_std else wide[:, columns]
 
-    def _wide_std(self, X: Array) -> Array:
-        T = len(self.labels)
-        return self.std(np.repeat(X, T, axis=0), np.tile(np.arange(T), len(X))).reshape(len(X), T)
+    def _std_beyond(self, rows: NewRows, codes: NDArray[np.intp], prediction: Array) -> Array:
+        """Standard deviations; of a clipped row that of the row as it is, and how far the line would lead from here."""
+        std = self.std(rows.features, codes)
+        if len(rows.clipped):
+            own = codes[rows.clipped]
+            along = self.predict(rows.unclipped, own)
+            std[rows.clipped] = np.hypot(self.std(rows.unclipped, own), along - prediction[rows.clipped])
+        return std
+
+    def _wide_std(self, rows: NewRows, wide: Array) -> Array:
+        n, T = wide.shape
+        spread = NewRows(
+            np.repeat(rows.features, T, axis=0),
+            None,
+            (rows.clipped[:, None] * T + np.arange(T)).ravel(),
+            np.repeat(rows.unclipped, T, axis=0),
+        )
+        return self._std_beyond(spread, np.tile(np.arange(T), n), wide.ravel()).reshape(n, T)
 
     @cached_property
     def attributes(self) -> dict[str, Any]:

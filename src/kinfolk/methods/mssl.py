@@ -48,6 +48,7 @@ class MSSL(MultiTaskRegressor):
     features : a transformer for the non-task columns, e.g. StandardScaler()
     unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
         or are an "error"
+    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     tol, max_iter : W is exact for the last Om; stop when the duality gap of Om for W, per task, is below `tol`; rounds
         at most
     callback : called with a `Progress` after every round

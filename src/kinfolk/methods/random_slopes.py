@@ -41,6 +41,7 @@ class RandomSlopes(MultiTaskRegressor):
     features : a transformer for the non-task columns
     unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
         or are an "error"
+    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     tol, max_iter : largest gradient of the log-likelihood per task, in parameters without units; steps at most
 
     Attributes

@@ -24,6 +24,7 @@ class TaskMean(MultiTaskRegressor):
     features : a transformer for the non-task columns, which do not matter here
     unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
         or are an "error"
+    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
 
     Attributes
     ----------

@@ -45,6 +45,7 @@ class TAT(MultiTaskRegressor):
     features : a transformer for the non-task columns, e.g. StandardScaler()
     unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
         or are an "error"
+    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     tol, max_iter : size of both certificates (`optimality_`) at which the iteration stops; iterations at most
     random_state : unused; the method is deterministic
     callback : called with a `Progress` at every check

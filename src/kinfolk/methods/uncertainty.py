@@ -88,7 +88,7 @@ class Uncertainty:
         for part in self.maps:
             S = error_covariance(part, tasks, self.kappa)
             rows = part.design(X, codes)
-            variance += part.share * np.einsum("np,npq,nq->n", rows, S[position], rows)
+            variance += part.shares[codes] * np.einsum("np,npq,nq->n", rows, S[position], rows)
         return np.sqrt(self.noise[codes] * (self.level[codes] + np.maximum(variance, 0.0)))
 
     def of_coefficients(self) -> Array:
@@ -97,7 +97,7 @@ class Uncertainty:
         slopes: Array = np.zeros(())
         for part in self.maps:
             S = error_covariance(part, tasks, self.kappa)
-            slopes = slopes + part.share * np.einsum("dp,tpq,dq->td", part.to_coef, S, part.to_coef)
+            slopes = slopes + part.shares[:, None] * np.einsum("dp,tpq,dq->td", part.to_coef, S, part.to_coef)
         # The intercept is the prediction at x = 0, without the noise of a new observation.
         at_zero = self.std(np.zeros_like(slopes), tasks) ** 2 - self.noise
         return np.sqrt(np.maximum(np.column_stack([at_zero, self.noise[:, None] * slopes]), 0.0))
@@ -113,7 +113,7 @@ def uncertainty(
     maps: Sequence[LinearMap], gram: GramStats, W: Array, c: Array, held_out: HeldOut | None = None
 ) -> Uncertainty:
     """Noise and kappa of a model with coefficients W (T, d) and intercepts c (T,)."""
-    free = sum(part.share for part in maps if not part.equations.has_ones)
+    free = sum(part.shares for part in maps if not part.equations.has_ones)
     level: Array = 1 + free / np.maximum(gram.n, TINY)
     if held_out is not None:
         return Uncertainty(maps, *_from_held_out(maps, gram, level, held_out), level)
@@ -149,13 +149,13 @@ def _from_held_out(maps: Sequence[LinearMap], gram: GramStats, level: Array, hel
     sigma2 comes from the residuals of the member with the largest share: regressed on `away`, what pulling makes of
     the errors, those of a few small tasks would tell it badly.
     """
-    sigma2, _, _ = likelihood(max(maps, key=lambda part: part.share), gram.n)
+    sigma2, _, _ = likelihood(max(maps, key=lambda part: part.shares.mean()), gram.n)
     rows = np.maximum(gram.n, TINY)
     # The expected squared error of a new row, beyond the noise of the row itself: tr(S_t E[x x']).
     away = np.zeros(gram.n_tasks)
     for part in maps:
         S = error_covariance(part, np.arange(gram.n_tasks), 1.0)
-        away += part.share * np.einsum("tpq,tqp->t", S, new_rows(part.equations.G, rows))
+        away += part.shares * np.einsum("tpq,tqp->t", S, new_rows(part.equations.G, rows))
     away = np.maximum(away, 0.0) / held_out.training  # with fewer rows the errors are larger, about in proportion
     known = np.isfinite(held_out.errors)  # not so for tasks adopted since
     errors = np.where(known, held_out.errors, 0.0) ** 2

@@ -69,7 +69,7 @@ def _tuned(kind: Any, fixed: dict[str, Any], grid: Grid) -> tuple[Fitter, dict[s
     """A method whose grid is searched on 5 folds of the training rows."""
 
     def fit(rows: Split, metric: str, seed: int) -> Fitted:
-        estimator = kind(task=0, unseen="mean", **fixed, **_graph_of(kind, rows))
+        estimator = kind(task=0, unseen="mean", extrapolate="linear", **fixed, **_graph_of(kind, rows))
         found = tune(estimator, grid, rows.X, rows.y, groups=rows.groups, scoring=metric, random_state=seed)
         messages = {row["message"] for row in found.cv_results_ if row["params"] == found.best_params_}
         model = found.best_estimator_
@@ -83,7 +83,9 @@ def _own_cv(kind: Any, fixed: dict[str, Any], *, scored: bool = False) -> tuple[
 
     def fit(rows: Split, metric: str, seed: int) -> Fitted:
         seeded = {"random_state": seed} if "random_state" in kind().get_params() else {}
-        model = kind(task=0, unseen="mean", **fixed, **seeded, **({"scoring": metric} if scored else {}))
+        model = kind(
+            task=0, unseen="mean", extrapolate="linear", **fixed, **seeded, **({"scoring": metric} if scored else {})
+        )
         weight = None if kind.__name__ in UNWEIGHTED else rows.weight
         model.fit(rows.X, rows.y, sample_weight=weight, groups=rows.groups)
         return Fitted(model.predict, _plain_params(model), model)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,17 @@ from kinfolk.rows.gram import Array
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tables import Table, read_table
 from kinfolk.rows.tasks import Rows, Schema, held_against, read_for_predict, read_rows
+
+FAR = 1 / 6  # of the width between the limits: rows nearer to them are clipped without a word, as any sample has some
+
+
+class NewRows(NamedTuple):
+    """Features of new rows, clipped to what a model trusts; their labels; which rows were clipped, and as they were."""
+
+    features: Array
+    labels: NDArray[Any] | None
+    clipped: NDArray[np.intp]
+    unclipped: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,12 +36,14 @@ class Columns:
     transformer : fitted, for the columns without the task; None for features as they are
     basis : fitted functions of these features, e.g. radial basis functions, or None
     single : whether fit had one target and no task column, so that predict gives one number per row
+    limits : (2, d), least and largest value of the features before `basis` to predict with; None for any
     """
 
     schema: Schema
     transformer: Any = None
     basis: Any = None
     single: bool = False
+    limits: Array | None = None
 
     @property
     def task(self) -> str | int | None:
@@ -48,19 +62,62 @@ class Columns:
 
     def features(self, table: Table) -> Array:
         """Features of a table without its task column."""
-        X = table.features() if self.transformer is None else as_features(self.transformer.transform(table.native))
+        return self._with_basis(self._transformed(table))
+
+    def _transformed(self, table: Table) -> Array:
+        return table.features() if self.transformer is None else as_features(self.transformer.transform(table.native))
+
+    def _with_basis(self, X: Array) -> Array:
         return X if self.basis is None else as_features(self.basis.transform(X))
 
-    def read(self, X: Any, name: str) -> tuple[Array, NDArray[Any] | None]:
+    def clipped_features(self, table: Table) -> tuple[Array, NDArray[np.intp], Array]:
+        """Features to predict with; which rows lie beyond the limits, and their features without limits."""
+        X = self._transformed(table)
+        if self.limits is None:
+            return self._with_basis(X), np.empty(0, np.intp), np.empty((0, 0))
+        within = np.clip(X, *self.limits)
+        rows = np.flatnonzero((within != X).any(axis=1))
+        far = np.abs(within[rows] - X[rows]) > FAR * (self.limits[1] - self.limits[0])
+        if far.any():
+            self._warn_of(far, table)
+        return self._with_basis(within), rows, self._with_basis(X[rows]) if len(rows) else np.empty((0, 0))
+
+    def _warn_of(self, far: NDArray[np.bool_], table: Table) -> None:
+        """Once for the same columns, however many blocks of rows are predicted: the text names no rows."""
+        assert self.limits is not None
+        names = table.names if self.transformer is None else names_out(self.transformer, table)
+        which = np.flatnonzero(far.any(axis=0))
+        told = [
+            f"{repr(names[j]) if names else f'feature {j}'} ({self.limits[0, j]:.4g} to {self.limits[1, j]:.4g})"
+            for j in which[:3]
+        ]
+        more = f" and {len(which) - 3} more" if len(which) > 3 else ""
+        warnings.warn(
+            f"some rows lie far beyond the training rows, and are predicted at the limits of {', '.join(told)}{more}; "
+            'extrapolate="linear" follows the line wherever it leads',
+            UserWarning,
+            stacklevel=6,
+        )
+
+    def read(self, X: Any, name: str) -> NewRows:
         """Features of new rows, and their task labels if the table has a task column; `name` is for errors."""
         table, labels = read_for_predict(X, self.schema, name)
-        return self.features(table), labels
+        features, rows, unclipped = self.clipped_features(table)
+        return NewRows(features, labels, rows, unclipped)
 
     def read_with_targets(self, X: Any, y: Any, name: str, sample_weight: Any = None) -> tuple[Rows, Array]:
         """Checked rows of a table like that of fit, with targets, and their features."""
         table = held_against(read_table(X), self.schema, name)
         rows = read_rows(table.native, y, task=self.task, sample_weight=sample_weight)
         return rows, self.features(rows.table)
+
+    def including(self, table: Table) -> Columns:
+        """The same with limits that hold the rows of a table without its task column."""
+        if self.limits is None:
+            return self
+        X = self._transformed(table)
+        low = np.minimum(self.limits[0], X.min(axis=0))
+        return replace(self, limits=np.array([low, np.maximum(self.limits[1], X.max(axis=0))]))
 
     def with_labels(self, labels: NDArray[Any]) -> Columns:
         """The same for other tasks."""

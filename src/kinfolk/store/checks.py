@@ -165,6 +165,8 @@ def _check_columns(columns: Any, T: int) -> None:
     require(isinstance(columns, Columns) and isinstance(columns.schema, Schema), "a model without a table")
     require(len(columns.schema.labels) == T, f"a table of {T} tasks")
     require(type(columns.single) is bool, "the form of the table")
+    limits = columns.limits
+    require(limits is None or (np.ndim(limits) == 2 and len(limits) == 2), "the limits of features")
     known = all(type(step) in TRANSFORMERS.values() for step in columns.steps)
     require(known, "features that transform nothing")
 
@@ -177,6 +179,7 @@ def _check_part(part: Any, S: int, d: int) -> None:
     require(getattr(part.V, "ndim", 0) == 2, f"a part of {S} tasks")
     p = part.V.shape[1]
     require(has_shape(part.V, S, p), f"a part of {S} tasks")
+    require(part.own_shares is None or has_shape(part.own_shares, S), f"the shares of {S} tasks")
     require(part.units is None or has_shape(part.units, d), "the units of a part")
     require(p == d + ones if part.basis is None else has_shape(part.basis, d, p - ones), "the basis of a part")
     require((part.origin is None) != ones and (part.origin is None or has_shape(part.origin[0], d)), "an origin")

@@ -185,8 +185,12 @@ def predict_frame(model: Any, frame: Any, *, unseen: str = "mean", return_std: b
     features = [name for name in columns.schema.names if name != task]
     lazy, by_task = _lookup(nw.from_native(frame), task, model.labels, np.column_stack([intercept, coef]), unseen)
     prediction = by_task(0)
-    for j, name in enumerate(features, start=1):
-        prediction = prediction + nw.col(name).cast(nw.Float64) * by_task(j)
+    for j, name in enumerate(features):
+        value = nw.col(name).cast(nw.Float64)
+        if columns.limits is not None and np.isfinite(columns.limits[:, j]).all():
+            low, high = columns.limits[:, j] if scaler is None else scaler.inverse_transform(columns.limits)[:, j]
+            value = value.clip(float(low), float(high))
+        prediction = prediction + value * by_task(j + 1)
     given = nw.from_native(frame).collect_schema().names()
     return lazy.with_columns(prediction.alias("prediction")).select(*given, "prediction").to_native()
 

@@ -1,0 +1,123 @@
+"""Rows far beyond the training rows: clipped at every door, told once, uncertain; honest trends go on."""
+
+import warnings
+
+import numpy as np
+import polars as pl
+import pytest
+
+from kinfolk import GAMTL, RBFGAMTL, load
+from kinfolk.baselines import Pooled, RandomSlopes
+from kinfolk.export.onnx import to_onnx
+from kinfolk.methods.extrapolation import MARGIN, TRUSTED, trusted_limits
+
+
+def noise_table(seed=0, T=6, n=30):
+    """A column without effect and one with: nothing says that a line goes on beyond them."""
+    rng = np.random.default_rng(seed)
+    frame = pl.DataFrame(
+        {"task": np.repeat(np.arange(T), n), "x": rng.uniform(size=T * n), "z": rng.normal(size=T * n)}
+    )
+    return frame, np.abs(frame["x"].to_numpy() - 0.5) + 0.1 * rng.normal(size=T * n)
+
+
+def trend_table(T=6, n=30):
+    rng = np.random.default_rng(0)
+    time = np.tile(np.arange(n), T).astype(float)
+    return np.column_stack([np.repeat(np.arange(T), n), time]), 2 * time + rng.normal(size=T * n)
+
+
+FAR = pl.DataFrame({"task": [0, 1], "x": [30.0, 0.5], "z": [0.0, 0.0]})
+
+
+def test_rows_far_out_are_predicted_at_the_limit_and_told():
+    X, y = noise_table()
+    model = Pooled(task="task", penalty=0.1).fit(X, y)
+    limit = model.model_.columns.limits[1, 0]
+    assert limit == pytest.approx(X["x"].max() + MARGIN * (X["x"].max() - X["x"].min()))
+    with pytest.warns(UserWarning, match="far beyond the training rows.*'x'.*extrapolate=\"linear\""):
+        prediction = model.predict(FAR)
+    np.testing.assert_allclose(prediction, model.predict(FAR.with_columns(x=pl.Series([limit, 0.5]))))
+
+
+def test_linear_goes_along_the_line():
+    X, y = noise_table()
+    model = Pooled(task="task", penalty=0.1, extrapolate="linear").fit(X, y)
+    expected = model.intercept_[0] + 30 * model.coef_[0, 0]
+    assert model.predict(FAR)[0] == pytest.approx(expected)
+
+
+def test_training_rows_are_never_clipped():
+    X, y = noise_table()
+    model = RandomSlopes(task="task").fit(X, y)
+    direct = model.intercept_[X["task"]] + (X[["x", "z"]].to_numpy() * model.coef_[X["task"]]).sum(axis=1)
+    np.testing.assert_allclose(model.predict(X), direct)
+
+
+def test_a_trend_is_followed_as_far_again():
+    X, y = trend_table()
+    np.testing.assert_allclose(
+        trusted_limits(X[:, 1:], y, X[:, 0].astype(int)), [[-29 * TRUSTED], [29 * (1 + TRUSTED)]]
+    )
+    model = RandomSlopes(task=0).fit(X, y)
+    assert model.predict([[0, 50.0]])[0] == pytest.approx(100, abs=3)
+
+
+def test_columns_that_never_vary_have_no_limits():
+    X = np.column_stack([np.ones(20), np.arange(20.0)])
+    limits = trusted_limits(X, np.arange(20.0), np.zeros(20, int))
+    np.testing.assert_array_equal(limits[:, 0], [-np.inf, np.inf])
+
+
+def test_standard_deviations_grow_with_the_distance():
+    X, y = noise_table()
+    model = RandomSlopes(task="task").fit(X, y)
+    rows = pl.DataFrame({"task": [0] * 4, "x": [0.5, 1.2, 3.0, 30.0], "z": [0.0] * 4})
+    with pytest.warns(UserWarning, match="beyond"):
+        _, std = model.predict(rows, return_std=True)
+    assert (np.diff(std) > 0).all()
+
+
+def test_wide_targets_are_clipped_too():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(40, 1))
+    model = GAMTL().fit(X, np.abs(X - 0.5) + 0.1 * rng.normal(size=(40, 3)))
+    with pytest.warns(UserWarning, match="beyond"):
+        prediction, std = model.predict([[50.0], [0.5]], return_std=True)
+    assert prediction.shape == std.shape == (2, 3)
+    np.testing.assert_allclose(prediction[0], model.predict(model.model_.columns.limits[1:])[0])
+    assert (std[0] > std[1]).all()
+
+
+def test_bumps_do_not_vanish_far_out():
+    X, y = noise_table(T=3, n=20)
+    model = RBFGAMTL(task="task", strengths=(1.0,)).fit(X, y)
+    limit = model.model_.columns.limits[1, 0]
+    with pytest.warns(UserWarning, match="beyond"):
+        far = model.predict(FAR)
+    np.testing.assert_allclose(far, model.predict(FAR.with_columns(x=pl.Series([limit, 0.5]))))
+
+
+def test_every_door_clips_alike(tmp_path):
+    X, y = noise_table()
+    model = GAMTL(task="task", extrapolate="clip").fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        expected = model.predict(FAR)
+        again = load(model.save(tmp_path / "model.kin")).predict(FAR)
+        lazy = model.predict(FAR.lazy()).collect()["prediction"].to_numpy()
+    np.testing.assert_array_equal(again, expected)
+    np.testing.assert_allclose(lazy, expected)
+    onnxruntime = pytest.importorskip("onnxruntime")
+    session = onnxruntime.InferenceSession(to_onnx(model, tmp_path / "model.onnx"))
+    found = session.run(None, {"task": FAR["task"].to_numpy(), "features": FAR[["x", "z"]].to_numpy()})[0]
+    np.testing.assert_allclose(found, expected)
+
+
+def test_new_rows_widen_the_limits():
+    X, y = noise_table()
+    model = GAMTL(task="task").fit(X, y)
+    model.partial_fit(FAR, [1.0, 0.2])
+    assert model.model_.columns.limits[1, 0] == 30
+    model.adopt(FAR.with_columns(task=pl.Series([8, 8]), x=pl.Series([40.0, 1.0])), [1.0, 2.0])
+    assert model.model_.columns.limits[1, 0] == 40
