@@ -14,7 +14,7 @@ from kinfolk.methods.couplings import Coupling
 from kinfolk.methods.linear_map import LinearMap
 from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.methods.uncertainty import HeldOut, Uncertainty, uncertainty
-from kinfolk.rows.columns import Columns, NewRows
+from kinfolk.rows.columns import Columns, ReadRows
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import task_codes
 from kinfolk.solvers.equations import NormalEquations, normal_equations
@@ -328,7 +328,7 @@ class Model:
         columns: Any = 0 if self.columns.single else self.columns.schema.columns
         return (wide[:, columns], self._wide_std(rows, wide)[:, columns]) if return_std else wide[:, columns]
 
-    def _std_beyond(self, rows: NewRows, codes: NDArray[np.intp], prediction: Array) -> Array:
+    def _std_beyond(self, rows: ReadRows, codes: NDArray[np.intp], prediction: Array) -> Array:
         """Standard deviations; of a clipped row that of the row as it is, and how far the line would lead from here."""
         std = self.std(rows.features, codes)
         if len(rows.clipped):
@@ -337,9 +337,9 @@ class Model:
             std[rows.clipped] = np.hypot(self.std(rows.unclipped, own), along - prediction[rows.clipped])
         return std
 
-    def _wide_std(self, rows: NewRows, wide: Array) -> Array:
+    def _wide_std(self, rows: ReadRows, wide: Array) -> Array:
         n, T = wide.shape
-        spread = NewRows(
+        spread = ReadRows(
             np.repeat(rows.features, T, axis=0),
             None,
             (rows.clipped[:, None] * T + np.arange(T)).ravel(),

@@ -17,7 +17,7 @@ from kinfolk.rows.tasks import Rows, Schema, held_against, read_for_predict, rea
 FAR = 1 / 6  # of the width between the limits: rows nearer to them are clipped without a word, as any sample has some
 
 
-class NewRows(NamedTuple):
+class ReadRows(NamedTuple):
     """Features of new rows, clipped to what a model trusts; their labels; which rows were clipped, and as they were."""
 
     features: Array
@@ -99,11 +99,11 @@ class Columns:
             stacklevel=6,
         )
 
-    def read(self, X: Any, name: str) -> NewRows:
+    def read(self, X: Any, name: str) -> ReadRows:
         """Features of new rows, and their task labels if the table has a task column; `name` is for errors."""
         table, labels = read_for_predict(X, self.schema, name)
         features, rows, unclipped = self.clipped_features(table)
-        return NewRows(features, labels, rows, unclipped)
+        return ReadRows(features, labels, rows, unclipped)
 
     def read_with_targets(self, X: Any, y: Any, name: str, sample_weight: Any = None) -> tuple[Rows, Array]:
         """Checked rows of a table like that of fit, with targets, and their features."""
