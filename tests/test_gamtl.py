@@ -366,3 +366,31 @@ def test_targets_that_never_vary_have_no_metric_and_no_weights():
     X[:, -1] = X[:, 0]
     model = GAMTL(task=0, metric="learned_full").fit(np.column_stack([task, X]), np.ones(len(X)))
     assert not model.coef_.any() and model.converged_
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_papers_graph_step_fits_syn_1_at_default_parameters(seed):
+    """One task is far from all others: in the units of the problem its multiplier is never reached."""
+    data = make_groups(random_state=seed)
+    paper = GAMTL(task=data.task, graph_solver="primal_dual").fit(data.data, data.target)
+    newton = GAMTL(task=data.task).fit(data.data, data.target)
+    assert paper.solvers_["graph"] == "primal-dual" and paper.converged_
+    np.testing.assert_allclose(paper.coef_, newton.coef_, atol=1e-4)
+
+
+def test_a_start_graph_is_where_the_alternation_begins():
+    """From the optimum itself one round is left to do; any start ends at a point that no step improves."""
+    data = make_groups(random_state=1)
+    end = GAMTL(task=data.task, tol=1e-10).fit(data.data, data.target)
+    again = GAMTL(task=data.task, tol=1e-10, A0=end.coupling_).fit(data.data, data.target)
+    assert again.n_iter_ < end.n_iter_ / 2
+    np.testing.assert_allclose(again.coef_, end.coef_, atol=1e-4)
+    paper = GAMTL(task=data.task, A0="l2", tol=1e-8).fit(data.data, data.target)
+    assert not np.isclose(paper.objective_history_[0], end.objective_history_[0], rtol=1e-3)
+    assert (np.diff(paper.objective_history_) <= 1e-9 * np.abs(paper.objective_history_).max()).all()
+    assert paper.optimality_["duality_gap"] < 1e-5
+
+
+def test_an_unknown_start_is_named():
+    with pytest.raises(ValueError, match="A0='norm' must be a graph"):
+        GAMTL(A0="norm").fit_gram(gram())

@@ -12,6 +12,7 @@ from kinfolk.methods.gamtl.alternate import Alternation
 from kinfolk.methods.gamtl.calibrate import METRICS, SHOWN_BY, Recipe
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.gamtl.problem import Problem, usual_rounds
+from kinfolk.methods.given_graph import named_graph
 from kinfolk.methods.method import warn_of_constant_features
 from kinfolk.methods.model import Course, Model, Part
 from kinfolk.methods.parameters import choice, number, parameters
@@ -54,6 +55,9 @@ class GAMTL(GraphRegressor):
     features : a transformer for the non-task columns, e.g. StandardScaler()
     weights_solver : "auto", "direct", "shared", "cg" or "cmg" (multigrid, as in the paper); see `solve_weights`
     graph_solver : "auto", "newton" or "primal_dual"
+    A0 : a graph to begin with, a `TaskGraph` or an array in the order of the tasks; "l2" begins as the paper does, with
+        norms of the differences between independent fits. By default the first graph is the best for these fits. The
+        problem is convex in weights and graph apart, not together, so that the start may matter
     tol, max_iter : stop when a round lowers the objective by less than `tol`, relative, or after `max_iter` rounds; by
         default 200, and 3 for more than 2,500 tasks, where the first rounds give nearly all that there is to gain
     unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
@@ -103,6 +107,7 @@ class GAMTL(GraphRegressor):
     intercept: str | None = choice("free", *INTERCEPTS)
     weights_solver: str = "auto"
     graph_solver: str = "auto"
+    A0: Any = None
     tol: float = 1e-6
     max_iter: int | None = None
     random_state: Any = None
@@ -124,6 +129,7 @@ class GAMTL(GraphRegressor):
             max_iter=self._rounds(gram.n_tasks),
             quiet=self._is_quiet(gram.n_tasks),
             callback=self.callback,
+            A0=self._first_graph(gram, problem),
         )
         return self._model(gram, recipe, problem, result)
 
@@ -147,6 +153,12 @@ class GAMTL(GraphRegressor):
                 "relevance_": W.std(axis=0) if effects is None else effects.relevance,
             },
         )
+
+    def _first_graph(self, gram: GramStats, problem: Problem) -> Any:
+        """The graph to begin with, if one was given."""
+        if self.A0 is None or isinstance(self.A0, str):
+            return None if self.A0 is None else problem.distances_as_weights()
+        return named_graph(self.A0, gram.labels, gram.labels).adjacency
 
     def _rounds(self, n_tasks: int) -> int:
         return self.max_iter or usual_rounds(n_tasks)
@@ -184,6 +196,8 @@ class GAMTL(GraphRegressor):
 
     def _check_numbers(self, n_tasks: int) -> None:
         given = [value is not None for value in (self.alpha, self.beta, self.gamma)]
+        if isinstance(self.A0, str) and self.A0 != "l2":
+            raise ValueError(f'A0={self.A0!r} must be a graph, an array, "l2" or None')
         if any(given) and not all(given) and n_tasks > 1:  # a single task has no graph
             raise ValueError("give all of alpha, beta, gamma (Eq. 8) or none of them (neighbors and strength are used)")
 

@@ -165,6 +165,8 @@ def calibrated(problem: Problem, theta: float, strength: float) -> Problem:
     mean of tr(G_t) / d over the unknowns that the graph couples, first for the graph of the independent fits, then for
     the graphs that follow from it, whose degrees are larger.
     """
+    solver = problem.graph_solver
+    problem = replace(problem, graph_solver="auto")  # what is asked for solves the problem that is made here
     equations = problem.equations
     anchor = problem.anchor
     start = independent(equations, problem.ridge)
@@ -183,7 +185,7 @@ def calibrated(problem: Problem, theta: float, strength: float) -> Problem:
         gamma = target / (2 * degree)
         if k + 1 < rounds:
             W = with_gamma(gamma).weight_step(graph.value, start).value
-    return with_gamma(gamma)
+    return replace(with_gamma(gamma), graph_solver=solver)
 
 
 def _rounds(n_tasks: int) -> int:

@@ -134,13 +134,26 @@ class Problem(Penalty):
         """The weights to begin with: ridge fits of every task alone."""
         return independent(self.equations, self.ridge)
 
-    def solve(self, *, tol: float, max_iter: int, quiet: bool = False, callback: Callback | None = None) -> Alternation:
-        """Alternate from the independent fits."""
+    def distances_as_weights(self) -> sparse.csr_array:
+        """The start that the paper names: norms of the differences between independent fits, as if they were edges."""
+        return sparse.csr_array(np.sqrt(squared_distances(self.start() * self.scale)))
+
+    def solve(
+        self,
+        *,
+        tol: float,
+        max_iter: int,
+        quiet: bool = False,
+        callback: Callback | None = None,
+        A0: sparse.csr_array | None = None,
+    ) -> Alternation:
+        """Alternate from the independent fits, or from the best weights for the graph A0."""
+        start = self.start()
         return alternate(
             self.weight_step,
             self.graph_step,
             self.objective,
-            self.start(),
+            start if A0 is None else self.weight_step(A0, start).value,
             tol=tol,
             max_iter=max_iter,
             noise=NOISE * float(self.equations.yy.sum()),

@@ -26,6 +26,7 @@ from kinfolk.solvers.solution import Solution
 
 GAP = 4.0  # a multiplier this many times the next smaller one begins the loners
 FAR = 5.0  # and is at least this many times the median
+MOST_ALONE = 0.2  # share of the tasks: more than these are a group that is less tight than another
 LEAST_TASKS = 5  # with fewer nobody knows what is usual
 ALIKE = 1e-6  # of the root mean square of the slopes: those that differ less were pooled, and say nothing about tasks
 
@@ -80,7 +81,7 @@ def graph_of_points(points: Array, neighbors: float, self_loops: float | str | N
 def loop_price(dual: Array | None, wanted: float | str | None) -> float | None:
     """The price of a self-loop, from the multipliers of the graph without any; None for no self-loops.
 
-    A number is in units of the median multiplier. "auto" looks for a gap: going up from the median, the first
+    A number is in units of the median multiplier. "auto" looks for a gap: going up among the largest fifth, the first
     multiplier that is four times the one before it and at least five times the median begins the tasks that stand
     alone, and the price lies between the two. Tails that thin out, as of tasks around one mean, have no gap and no
     loner. (Set on Syn 1, where loners begin at 12 and others end at 2.4 times the median, and on Birmingham, whose
@@ -95,7 +96,8 @@ def loop_price(dual: Array | None, wanted: float | str | None) -> float | None:
     median = float(np.median(dual))
     if not isinstance(wanted, str):
         return wanted * median
-    above = np.sort(dual)[(len(dual) - 1) // 2 :]
+    most = max(1, int(MOST_ALONE * len(dual)))
+    above = np.sort(dual)[-most - 1 :]
     begins = (above[1:] >= GAP * above[:-1]) & (above[1:] >= FAR * median)
     if not begins.any():
         return None

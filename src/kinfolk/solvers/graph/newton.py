@@ -70,11 +70,11 @@ def newton(
     """
     unit = np.sqrt(2 * alpha) * np.sqrt(beta)  # the product of small letters would vanish
     c = (2 * gamma / unit) * z
-    nearest = _nearest(edges, c)
+    nearest = nearest_costs(edges, c)
     cap = np.inf if self_loops is None else self_loops / unit
     dense = edges.size <= DENSE_INTERIOR
     hard = dense and self_loops is None and nearest.max() > HARD
-    lam = np.minimum(_start(nearest) if start is None else start / unit, cap)
+    lam = np.minimum(lone_multipliers(nearest) if start is None else start / unit, cap)
     patience = PATIENCE if dense else max_iter
     point, n_iter = _climb(_Point(edges, c, lam, cap), POLISH * tol, 0 if hard else patience)
     a, gap = point.a, point.gap
@@ -99,7 +99,7 @@ def newton(
     return Solution(delta * a, n_iter, gap, gap <= tol, method, point.lam * unit, details=loops)
 
 
-def _nearest(edges: EdgeList, c: Array) -> Array:
+def nearest_costs(edges: EdgeList, c: Array) -> Array:
     """The least c at every node."""
     nearest = np.full(edges.size, np.inf)
     np.minimum.at(nearest, edges.i, c)
@@ -107,7 +107,7 @@ def _nearest(edges: EdgeList, c: Array) -> Array:
     return nearest
 
 
-def _start(nearest: Array) -> Array:
+def lone_multipliers(nearest: Array) -> Array:
     """Multipliers if every task had its nearest neighbour alone: the positive root of lam (lam - nearest) = 1.
 
     That is above the answer for most tasks, and starting above is better. The dual is piecewise smooth: its second
@@ -119,7 +119,7 @@ def _start(nearest: Array) -> Array:
 
 def _alone(edges: EdgeList, c: Array, nearest: Array) -> Array:
     """Multipliers if every task had neighbours like itself: the root of sum_j [lam - c_j / 2]_+ = 1 / lam."""
-    lam = _start(nearest / 2)
+    lam = lone_multipliers(nearest / 2)
     for _ in range(10):
         at_i, at_j = (np.maximum(lam[end] - c / 2, 0.0) for end in (edges.i, edges.j))
         total = np.bincount(edges.i, at_i, edges.size) + np.bincount(edges.j, at_j, edges.size)
