@@ -49,7 +49,8 @@ class Contributions:
         """The sources of one task's coefficients, the most important first."""
         row = self._row(task)
         order = np.argsort(-np.abs(self.shares[row]), kind="stable")
-        return [Contribution(task, self.sources[s], float(self.shares[row, s])) for s in order]
+        names = self.sources.tolist()
+        return [Contribution(task, names[s], float(self.shares[row, s])) for s in order]
 
     def split(self, X: Any) -> Array:
         """Predictions for rows of these tasks, by source: (n, T); the parts of a row add up to its prediction."""
