@@ -3,9 +3,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
-from kinfolk import GAMTL
+from kinfolk import GAMTL, load
 from kinfolk.rows.tasks import read_rows
 from problems import frame, rows
 
@@ -306,3 +307,32 @@ def test_labels_that_arrays_would_merge_are_refused(kind):
         GAMTL(task="task").fit(pl.DataFrame(table).with_columns(y=1.0).lazy(), "y")
     with pytest.raises(ValueError, match=r"y has the label 'b\\x00'"):
         read_rows(np.ones((4, 1)), pd.DataFrame(np.ones((4, 2)), columns=["b", "b\0"]), task=None)
+
+
+@pytest.mark.parametrize(
+    "convert", [lambda t: t, pl.from_pandas, pa.Table.from_pandas], ids=["pandas", "polars", "pyarrow"]
+)
+def test_several_task_columns_make_a_task_per_combination(convert, tmp_path):
+    half = np.where(np.arange(len(Y)) % 2, 1, 2)
+    several = TABLE.assign(half=half)
+    one = TABLE.assign(who=[f"{who} / {number}" for who, number in zip(TABLE.who, half, strict=True)])
+    model = GAMTL(task=["who", "half"]).fit(convert(several), Y)
+    expected = GAMTL(task="who").fit(one, Y)
+    assert list(model.tasks_) == list(expected.tasks_)
+    np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-9)
+    np.testing.assert_allclose(model.predict(convert(several[several.columns[::-1]])), expected.predict(one))
+    model.save(tmp_path / "model.kin")
+    np.testing.assert_allclose(load(tmp_path / "model.kin").predict(convert(several)), model.predict(convert(several)))
+    np.testing.assert_allclose(clone(model).fit(convert(several.iloc[::-1]), Y[::-1]).coef_, model.coef_, atol=1e-6)
+
+
+def test_several_task_columns_are_checked():
+    with pytest.raises(ValueError, match="task=.0, 1.: several task columns are given by their names"):
+        GAMTL(task=[0, 1]).fit(TABLE, Y)
+    with pytest.raises(ValueError, match="X has no column 'who / whom'"):
+        GAMTL(task=["who", "whom"]).fit(TABLE, Y)
+    with pytest.raises(ValueError, match="task column 'part' has a missing label in row 3"):
+        GAMTL(task=["who", "part"]).fit(TABLE.assign(part=[*"abc", None, *"d" * (len(Y) - 4)]), Y)
+    alike = TABLE.assign(who=np.resize(["a / b", "a"], len(Y)), part=np.resize(["c", "b / c"], len(Y)))
+    with pytest.raises(ValueError, match="hold ' / ' themselves"):
+        GAMTL(task=["who", "part"]).fit(alike, Y)

@@ -359,3 +359,22 @@ class TestTime:
     def test_times_that_cannot_be_are_errors(self, options, error, dated, capsys):
         code, _, err = run(capsys, "fit", "data.csv", *COLUMNS, *FAST, *options)
         assert code == 1 and error in err
+
+
+@pytest.mark.parametrize("how", [[], ["--stream"]], ids=["in memory", "in blocks"])
+def test_several_columns_make_the_task(how, folder, capsys):
+    head, *rows = shops(rows=24)
+    write(folder / "data.csv", [[*head, "half"], *([*row, k % 2] for k, row in enumerate(rows))])
+    columns = ("--task", "shop", "half", "--target", "sales", "--drop", "region", "--out", "model.kin")
+    code, out, err = run(capsys, "fit", "data.csv", *columns, *FAST, *how, "--json")
+    assert code == 0, err
+    assert json.loads(out)["tasks"] == 12 and json.loads(out)["inputs"] == ["open", "size"]
+    assert list(load("model.kin").tasks_[:2]) == ["001 / 0", "001 / 1"]
+    code, _, err = run(capsys, "predict", "model.kin", "data.csv", "--out", "predictions.csv", *how)
+    assert code == 0, err
+    predicted = pd.read_csv("predictions.csv")
+    assert list(predicted["shop / half"][:2]) == ["001 / 0", "001 / 1"]
+    in_python = load("model.kin").predict(pd.read_csv("data.csv", dtype={"shop": str}))
+    np.testing.assert_allclose(predicted["prediction"], in_python, rtol=1e-9)
+    code, _, err = run(capsys, "compare", "data.csv", *columns[:-2], "--methods", "pooled", "task-mean", "--cv", "2")
+    assert code == 0, err

@@ -79,7 +79,9 @@ def test_with_stream_the_database_computes_the_statistics(folder, capsys):
     _, out, err = run(capsys, "fit", "duckdb:///shop.db", *asked, *options)
     coef = load("model.kin").coef_
     code, out, err = run(capsys, "fit", "duckdb:///shop.db", *asked, *options, "--stream")
-    assert code == 0 and "shop.db computes the statistics: all inputs must be numbers" in json.loads(out)["notes"], err
+    assert code == 0 and "shop.db computes the statistics: all features must be numbers" in json.loads(out)["notes"], (
+        err
+    )
     assert load("model.kin").coef_ == pytest.approx(coef, rel=1e-6)
 
 

@@ -14,6 +14,7 @@ from kinfolk.explain.summary import account, training_error, verdict_of
 from kinfolk.files import is_special
 from kinfolk.judge.contestants import find_method
 from kinfolk.memory import in_words
+from kinfolk.rows.tables import task_name
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
@@ -79,7 +80,7 @@ def record_of(model: Any, method: str, error: float | None) -> dict[str, Any]:
         "method": method,
         "rows": int(model.gram_.n.sum()),
         "tasks": len(model.tasks_),
-        "inputs": [name for name in model.feature_names_in_ if name != model.task],
+        "inputs": [name for name in model.feature_names_in_ if name != task_name(model.task)],
         "rmse_cv": error,
         "rmse_training": training_error(model.model_),
         "verdict": verdict_of(model.model_),

@@ -12,6 +12,7 @@ from kinfolk.cli.console import Console
 from kinfolk.cli.tables import check_text, from_text, number_column, read_typed, task_labels, where, without_gaps
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.files import Source, check_column, polars
+from kinfolk.rows.tables import task_name
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -35,19 +36,21 @@ def rows_for(
     """Read a table and put its rows as the model takes them; `also` are further columns that must be there
     and have no gaps, by the option that asks for them."""
     pl = polars()
+    task = task_name(model.task)
+    source = source.joining(task)
     names = model_inputs(model, source)
     for option, name in also.items():
         check_column(name, source.names(), source.root.name, option)
     rules = getattr(model, "features_", None)
     known = rules.found_kinds if isinstance(rules, TableRules) else {}
-    words = [model.task, *(name for name in names if known.get(name) == "category")]
+    words = [task, *(name for name in names if known.get(name) == "category")]
     frame = read_typed(
         source,
         lambda full: source.frame(source.names(), types=dict.fromkeys(words, pl.String), full=full).collect(),
     )
-    plain = [n for n in names if n != model.task and known.get(n, "number") in ("number", "truth")]
+    plain = [n for n in names if n != task and known.get(n, "number") in ("number", "truth")]
     frame = frame.with_columns([_as_in_fit(frame, name, source) for name in plain])
-    must = [model.task, *also.values(), *(() if known and not options.drop_missing else names)]
+    must = [task, *also.values(), *(() if known and not options.drop_missing else names)]
     frame = _checked_gaps(frame, list(dict.fromkeys(must)), options, console, source)
     frame = frame.with_columns(labels_as_in_fit(model, frame, source))
     X = frame.select(names)
@@ -58,10 +61,11 @@ def rows_for(
 
 def model_inputs(model: Any, source: Source) -> list[str]:
     """Columns of the table that the model takes, in its order, the task column among them."""
-    if not isinstance(getattr(model, "task", None), str):
+    if not isinstance(task_name(getattr(model, "task", None)), str):
         raise ValueError("the model has no task column with a name: fit it with kinfolk fit, or use it in Python")
+    task = task_name(model.task)
     for name in model.feature_names_in_:
-        role = "the task column of the model" if name == model.task else "an input of the model"
+        role = "the task column of the model" if name == task else "an input of the model"
         check_column(name, source.names(), source.root.name, role)
     return list(model.feature_names_in_)
 
@@ -104,7 +108,8 @@ def _checked_gaps(frame: Any, columns: list[str], options: argparse.Namespace, c
 def labels_as_in_fit(model: Any, frame: Any, source: Source) -> Any:
     """Task labels of the kind that fit saw; unseen tasks are an error if they are to be."""
     pl = polars()
-    labels = task_labels(frame[model.task], source)
+    task = task_name(model.task)
+    labels = task_labels(frame[task], source)
     if model.tasks_.dtype.kind == "U":
         labels = labels.cast(pl.String)
     elif labels.dtype == pl.String and model.tasks_.dtype.kind in "iu":
@@ -112,8 +117,8 @@ def labels_as_in_fit(model: Any, frame: Any, source: Source) -> Any:
         if whole.null_count():
             strange = labels.filter(whole.is_null())[0]
             raise ValueError(
-                f"{where(frame, pl.col(model.task) == strange, source)}: task {strange!r} is text, but the tasks of "
-                f"the model are numbers like {model.tasks_[0]}. Correct the column {model.task!r}"
+                f"{where(frame, pl.col(task) == strange, source)}: task {strange!r} is text, but the tasks of "
+                f"the model are numbers like {model.tasks_[0]}. Correct the column {task!r}"
             )
         labels = whole
     known = pl.Series(model.tasks_)
@@ -126,4 +131,4 @@ def labels_as_in_fit(model: Any, frame: Any, source: Source) -> Any:
             f"{place}: task {strange[0]}{more} not seen in fit ({len(model.tasks_):,} tasks: {model.tasks_[0]}, ...). "
             "Predict them by the mean of all tasks: --unseen mean, or fit again"
         )
-    return labels.alias(model.task)
+    return labels.alias(task)

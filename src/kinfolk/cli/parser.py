@@ -58,6 +58,14 @@ example:
 }
 
 
+class JoinedNames(argparse.Action):
+    """Names of several columns become one, as the tables have it."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        """Store the joint name."""
+        setattr(namespace, self.dest, " / ".join(values))
+
+
 def table_address(text: str) -> Any:
     """A file or folder, or the address of a database."""
     if "://" not in text:
@@ -192,7 +200,8 @@ def _add_training_table(command: argparse.ArgumentParser) -> None:
         type=table_address,
         help="table: .csv, .parquet, .arrow, .ndjson, .xlsx, a folder, or a database (duckdb:///, sqlite:///, postgres://)",
     )
-    command.add_argument("--task", required=True, metavar="COLUMN", help="column that names the task of a row")
+    text = "column that names the task of a row; several make a task per combination"
+    command.add_argument("--task", required=True, nargs="+", action=JoinedNames, metavar="COLUMN", help=text)
     command.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
     columns = command.add_argument_group("the columns")
     columns.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COLUMN", help="not used")

@@ -16,6 +16,7 @@ from kinfolk.export.graphs import write_csv
 from kinfolk.files import STDOUT, replacing
 from kinfolk.memory import in_words
 from kinfolk.rows.sources.files import Source, check_column
+from kinfolk.rows.tables import task_name
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
@@ -53,11 +54,11 @@ def predicted(model: Any, rows: NewRows, options: argparse.Namespace) -> dict[st
         new = {"prediction": prediction, "std": std}
     else:
         new = {"prediction": model.predict(rows.X)}
-    taken = set(new) & {*keep, model.task}
+    taken = set(new) & {*keep, task_name(model.task)}
     if taken:
         raise ValueError(f"the table has a column {taken.pop()!r} itself: name the columns to --keep without it")
-    beside = {name: rows.frame[name].to_numpy() for name in keep if name != model.task}
-    return {model.task: rows.X[model.task].to_numpy(), **beside, **new}
+    beside = {name: rows.frame[name].to_numpy() for name in keep if name != task_name(model.task)}
+    return {task_name(model.task): rows.X[task_name(model.task)].to_numpy(), **beside, **new}
 
 
 def predict_in_blocks(model: Any, source: Source, options: argparse.Namespace, console: Console) -> None:

@@ -9,6 +9,7 @@ from kinfolk.cli.new_rows import rows_for
 from kinfolk.cli.outputs import check_outputs
 from kinfolk.cli.tables import load_model, number_column, open_table, read_files
 from kinfolk.report import write_report
+from kinfolk.rows.tables import task_name
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
@@ -20,7 +21,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     rows = rows_for(model, source, options, console, also=also)
     y = rows.frame.select(number_column(rows.frame, options.target, source, "the target")).to_series().to_numpy()
     groups = rows.frame[options.groups].to_numpy() if options.groups else None
-    title = options.title or f"{options.target} by {model.task}, {options.data.name}"
+    title = options.title or f"{options.target} by {task_name(model.task)}, {options.data.name}"
     write_report(model, rows.X, y, options.out, title=title, groups=groups, callback=console.callback)
     console.say(f"report: {options.out}")
     console.result({"report": str(options.out), "rows": len(y)})

@@ -59,10 +59,11 @@ def open_table(options: argparse.Namespace, console: Console) -> Source:
     if mark is not None and len(mark) != 1:
         raise ValueError(f"--delimiter {mark!r}: give one character, or tab")
     if isinstance(options.data, Address):
-        return fetch_query(options.data, options.query)
+        return fetch_query(options.data, options.query).joining(getattr(options, "task", None))
     if options.query:
         raise ValueError(f"--query asks a database, e.g. duckdb:///shop.db, but {options.data} is a file")
     source = open_source(options.data, Reading(mark, options.encoding, options.decimal))
+    source = source.joining(getattr(options, "task", None))
     note = separator_note(source)
     if note:
         console.note(note)
@@ -155,9 +156,9 @@ def _input_names(source: Source, options: argparse.Namespace) -> list[str]:
     if options.task == options.target:
         raise ValueError(f"--task and --target both name {options.task!r}: they are two columns")
     for name in options.drop:
-        if name in (options.task, options.target):
+        if name in (options.task, *source.parts, options.target):
             raise ValueError(f"--drop names {name!r}, which is the task or the target column")
-    apart = {options.task, options.target, options.groups, *options.drop}
+    apart = {options.task, *source.parts, options.target, options.groups, *options.drop}
     inputs = [name for name in names if name not in apart]
     if not inputs:
         raise ValueError(

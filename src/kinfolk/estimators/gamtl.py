@@ -35,7 +35,8 @@ class GAMTL(GraphRegressor):
 
     Parameters
     ----------
-    task : name or position of the task column of X; None if y has one column per task
+    task : name or position of the task column of X, or names of several that make it together; None if y has one column
+        per task
     alpha, beta, gamma : the paper's three numbers; all of them or none
     neighbors : about how many neighbours a task has in the graph that is shown, and in the first one that couples (used
         without alpha, beta, gamma); by default 1 + log T, at most half of the others, and 5 in the first that couples

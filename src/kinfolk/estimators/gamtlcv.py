@@ -52,7 +52,8 @@ class GAMTLCV(GraphRegressor):
 
     Parameters
     ----------
-    task : name or position of the task column of X; None if y has one column per task
+    task : name or position of the task column of X, or names of several that make it together; None if y has one column
+        per task
     neighbors : numbers of neighbours to try, see `GAMTL`
     strengths : how hard neighbours pull, to try
     ridges : penalties to try, in multiples of the best one of a ridge per task

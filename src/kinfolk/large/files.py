@@ -17,6 +17,7 @@ from kinfolk.rows.sources.dealing import Dealer, check_folds, folds_of_parts
 from kinfolk.rows.sources.files import Source, open_source
 from kinfolk.rows.sources.roles import Roles, choose_roles
 from kinfolk.rows.sources.stream import sum_source
+from kinfolk.rows.tables import task_name
 from kinfolk.rows.tasks import Schema
 
 Model = TypeVar("Model", bound=MultiTaskRegressor)
@@ -142,8 +143,8 @@ def fit_file(
     >>> model.coef_.ravel().round(6), model.feature_names_in_
     (array([2., 2.]), array(['shop', 'ads'], dtype=object))
     """
-    source = open_source(path)
-    names = source.names()
+    source = open_source(path).joining(task_name(model.task))
+    names = [name for name in source.names() if name not in source.parts]
     roles = roles_for(model, names, source.name, target=target, drop=drop, columns=columns, groups=groups)
     plan = plan_features(model, roles.features)
     parts = _parts(model, source, roles, plan, batch_rows=batch_rows, n_jobs=n_jobs, callback=callback)
@@ -173,12 +174,13 @@ def _parts(
 
 def roles_for(model: MultiTaskRegressor, names: list[str], source: str, **given: Any) -> Roles:
     """Roles by the model's task; features in the order of the table, as `predict` will meet them."""
-    if not isinstance(model.task, str):
+    task = task_name(model.task)
+    if not isinstance(task, str):
         raise ValueError(
             f"{type(model).__name__}(task={model.task!r}): a large table needs the task column by name, "
             f"{type(model).__name__}(task={names[0]!r})"
         )
-    roles = choose_roles(names, source, task=model.task, **given)
+    roles = choose_roles(names, source, task=task, **given)
     if not model.wants_folds():
         roles = replace(roles, groups=None)
     features = set(roles.features)

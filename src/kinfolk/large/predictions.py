@@ -15,6 +15,7 @@ from kinfolk.methods.model import as_model
 from kinfolk.progress import Callback
 from kinfolk.rows.sources.files import Source, check_column, open_source, polars
 from kinfolk.rows.sources.stream import checked_rows, plain_labels, told
+from kinfolk.rows.tables import task_name
 
 WRITERS = {".csv": "sink_csv", ".parquet": "sink_parquet", ".pq": "sink_parquet"}
 
@@ -44,7 +45,7 @@ def predict_file(
     n_jobs : not used; polars reads and writes with all cores
     """
     pl = polars()
-    source = path if isinstance(path, Source) else open_source(path)
+    source = (path if isinstance(path, Source) else open_source(path)).joining(task_name(model.task))
     out = Path(out)
     kept = [keep] if isinstance(keep, str) else list(keep)
     writer = WRITERS.get(out.suffix.lower())
@@ -57,10 +58,10 @@ def predict_file(
         for name in wanted:
             check_column(name, source.names(), source.name, role)
     frame = _frame(model, source, used, kept)
-    first = list(dict.fromkeys([*kept, str(model.task)]))
+    first = list(dict.fromkeys([*kept, str(task_name(model.task))]))
     schema = dict(frame.select(first).collect_schema()) | {"prediction": pl.Float64}
     if source.text and model.tasks_.dtype.kind in "iu":
-        schema[str(model.task)] = pl.Int64
+        schema[str(task_name(model.task))] = pl.Int64
     if return_std:
         schema["std"] = pl.Float64
     rows = frame.collect_batches(chunk_size=checked_rows(batch_rows, len(used)))
@@ -98,16 +99,16 @@ def _frame(model: MultiTaskRegressor, source: Source, used: list[str], kept: lis
     """The columns to predict from and those to carry over; text keeps its writing where it is only carried over."""
     pl = polars()
     columns = list(dict.fromkeys([*kept, *used]))
-    plain = [name for name in used if name != model.task and model.features_ is None]
+    plain = [name for name in used if name != task_name(model.task) and model.features_ is None]
     types = dict.fromkeys(plain, pl.Float64)
-    types |= {name: pl.String for name in columns if name not in used or name == model.task}
+    types |= {name: pl.String for name in columns if name not in used or name == task_name(model.task)}
     return source.frame(columns, types=types)
 
 
 def _with_predictions(model: MultiTaskRegressor, source: Source, batch: Any, first: list[str], std: bool) -> Any:
     """The columns `first` of a batch, then prediction and std."""
     pl = polars()
-    task = str(model.task)
+    task = str(task_name(model.task))
     labels = plain_labels(batch[task])
     if source.text and model.tasks_.dtype.kind in "iu":
         # However they are written: 007 and 7.0 are 7.

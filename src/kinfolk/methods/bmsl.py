@@ -40,7 +40,8 @@ class BMSL(MultiTaskRegressor):
 
     Parameters
     ----------
-    task : name or position of the task column of X; None if y has one column per task
+    task : name or position of the task column of X, or names of several that make it together; None if y has one column
+        per task
     prior_scale : prior variance of a coefficient in scaled units; None: 1 / d, so that all features together explain
         about the variance of y
     dof : > 1; how firmly the prior of Phi is held, in features

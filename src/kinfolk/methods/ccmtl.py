@@ -44,7 +44,8 @@ class CCMTL(AlongGraph):
 
     Parameters
     ----------
-    task : name or position of the task column of X; None if y has one column per task
+    task : name or position of the task column of X, or names of several that make it together; None if y has one column
+        per task
     neighbors : k of the k-nearest-neighbour graph
     strength : how hard neighbours pull, free of scale; 1: at the independent fits, on average as hard as a task's own
         data (mean_t lam sum_j a_ij / (2 ||w_i - w_j||) = mean_t tr(G_t) / d)

@@ -37,7 +37,8 @@ class GFL(AlongGraph):
 
     Parameters
     ----------
-    task : name or position of the task column of X; None if y has one column per task
+    task : name or position of the task column of X, or names of several that make it together; None if y has one column
+        per task
     sparsity, fusion : weights of the two penalties, relative to max|X_t'y_t|; sparsity > 0, fusion >= 0
     absolute : whether sparsity and fusion are lam and gamma themselves
     graph : None for the correlations of the responses, which needs tasks with common rows. Else the signed relations r:

@@ -24,7 +24,8 @@ class Independent(Penalised):
 
     Parameters
     ----------
-    task : name or position of the task column of X; None if y has one column per task
+    task : name or position of the task column of X, or names of several that make it together; None if y has one column
+        per task
     penalty : a number; or "cv", the one number for all tasks of least held-out error, among multiples of the mean of
         tr(G_t) / d, on a grid that grows while its edge is best
     cv, scoring : folds (a number, or (train, test) pairs of row positions that share out all rows), and their error:

@@ -29,7 +29,8 @@ class MeanShrunk(Penalised):
 
     Parameters
     ----------
-    task : name or position of the task column of X; None if y has one column per task
+    task : name or position of the task column of X, or names of several that make it together; None if y has one column
+        per task
     penalty : a number; or "cv", the number of least held-out error, among multiples of the mean of tr(G_t) / d, on a
         grid that grows while its edge is best
     ridge : the pull towards zero, a number

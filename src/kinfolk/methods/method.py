@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import partial
@@ -32,6 +32,7 @@ from kinfolk.rows.columns import Columns, as_features, names_out, ruled
 from kinfolk.rows.folds import Folds, folds_of_rows, in_order
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.sources.frames import is_lazy, predict_frame
+from kinfolk.rows.tables import task_name
 from kinfolk.rows.tasks import Rows, Schema, read_rows
 from kinfolk.threads import limited_threads
 
@@ -75,7 +76,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     quick: ClassVar[dict[str, Any]] = {}
     scales_itself: ClassVar[bool] = False
 
-    task: str | int | None = field(default=None, kw_only=False)
+    task: str | int | Sequence[str] | None = field(default=None, kw_only=False)
     features: Any = None
     unseen: str = choice("warn", "mean", "error")
     extrapolate: str = choice("clip", "linear")
@@ -205,9 +206,9 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         """The table that statistics would come from: the task column first, then the features."""
         names = gram.feature_names
         if self.task is not None and names is not None:
-            names = (str(self.task), *names)
+            names = (str(task_name(self.task)), *names)
         width = gram.n_features + (self.task is not None)
-        task = self.task if names is not None or self.task is None else 0
+        task = task_name(self.task) if names is not None or self.task is None else 0
         return Columns(Schema(task, names, width, gram.labels, np.arange(gram.n_tasks)))
 
     def fit_columns(self, rows: Rows) -> tuple[Columns, Array, tuple[str, ...] | None]:

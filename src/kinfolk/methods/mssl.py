@@ -39,7 +39,8 @@ class MSSL(MultiTaskRegressor):
 
     Parameters
     ----------
-    task : name or position of the task column of X; None if y has one column per task
+    task : name or position of the task column of X, or names of several that make it together; None if y has one column
+        per task
     strength : weight of the prior on W, positive
     sparsity : penalty on |Om_ij|, positive; 0.3: covariances below about 30 % of a typical variance are taken for zero
     lasso : penalty on |W|, not negative

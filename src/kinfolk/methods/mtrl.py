@@ -40,7 +40,8 @@ class MTRL(MultiTaskRegressor):
 
     Parameters
     ----------
-    task : name or position of the task column of X; None if y has one column per task
+    task : name or position of the task column of X, or names of several that make it together; None if y has one column
+        per task
     ridge : penalty on ||W||^2, not negative
     coupling : penalty on tr(W' Om^-1 W), positive; large values leave few directions common to all tasks
     features : a transformer for the non-task columns, e.g. StandardScaler()

@@ -25,7 +25,8 @@ class Pooled(Penalised):
 
     Parameters
     ----------
-    task : name or position of the task column of X; None if y has one column per task
+    task : name or position of the task column of X, or names of several that make it together; None if y has one column
+        per task
     penalty : a number; or "cv", the number of least held-out error, on a grid that grows while its edge is best
     own_intercepts : whether every task has its own level; if not, the tasks are one
     cv, scoring : folds (a number, or (train, test) pairs of row positions that share out all rows), and their error:

@@ -34,7 +34,8 @@ class RandomSlopes(MultiTaskRegressor):
 
     Parameters
     ----------
-    task : name or position of the task column of X; None if y has one column per task
+    task : name or position of the task column of X, or names of several that make it together; None if y has one column
+        per task
     covariance : "diagonal", coefficients vary independently; or "full", which can win on correlated inputs and many
         tasks, and has d (d + 1) / 2 variances to learn
     intercept : "random", c_t ~ N(c0, s^2) at the average input of all rows; or "free", one fixed effect per task

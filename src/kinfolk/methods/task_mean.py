@@ -20,7 +20,8 @@ class TaskMean(MultiTaskRegressor):
 
     Parameters
     ----------
-    task : name or position of the task column of X; None if y has one column per task
+    task : name or position of the task column of X, or names of several that make it together; None if y has one column
+        per task
     features : a transformer for the non-task columns, which do not matter here
     unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
         or are an "error"

@@ -37,7 +37,8 @@ class TAT(MultiTaskRegressor):
 
     Parameters
     ----------
-    task : name or position of the task column of X; None if y has one column per task
+    task : name or position of the task column of X, or names of several that make it together; None if y has one column
+        per task
     strength : c as a share of a value at which all tasks are fused; free of the scale of y (used without lam_1)
     lam_1 : the paper's lam_1, in the units of the objective above; instead of strength
     phi : ratio of the penalties of neighbouring layers; given lam_1, it acts on W only through c

@@ -3,17 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import _safe_indexing, check_array
 
 from kinfolk.rows.gram import Array
+from kinfolk.rows.kinds import is_missing, plain_number
 
+JOINT = " / "  # between the names, and the labels, of several task columns
 COUNTED = 20  # rows from which on a column that counts them is seen as one
+
+
+def task_name(task: Any) -> Any:
+    """The name of the task column; several columns make one, whose name is theirs, joined.
+
+    >>> task_name(["region", "shop"]), task_name("shop"), joint_parts("region / shop", ["shop", "region"])
+    ('region / shop', 'shop', ['region', 'shop'])
+    """
+    if not isinstance(task, (list, tuple)):
+        return task
+    if not task or not all(isinstance(part, str) for part in task):
+        raise ValueError(f"task={task!r}: several task columns are given by their names")
+    return JOINT.join(task)
+
+
+def joint_parts(name: Any, names: Iterable[str]) -> list[str]:
+    """The columns that a name like "region / shop" stands for, if it is no column itself."""
+    parts = name.split(JOINT) if isinstance(name, str) else []
+    names = set(names)
+    return parts if len(parts) > 1 and name not in names and names.issuperset(parts) else []
 
 
 class Table:
@@ -69,6 +93,28 @@ class Table:
             return rest, self.column(position)
         names = self.names[:position] + self.names[position + 1 :]
         return Table(self.passed, names, self.height, self.width - 1, self.name), self.column(position)
+
+    def with_joint(self, name: Any) -> Table:
+        """The table with one column in place of those that `name` joins, if it does."""
+        parts = joint_parts(name, self.names or ())
+        if self.names is None or not parts:
+            return self
+        columns = [self.column(self.names.index(part)).tolist() for part in parts]
+        for part, values in zip(parts, columns, strict=True):
+            if any(map(is_missing, values)):
+                row = next(k for k, value in enumerate(values) if is_missing(value))
+                raise ValueError(f"task column {part!r} has a missing label in row {row}: fill it in or drop the row")
+        rows = list(zip(*([plain_number(str(value)) for value in values] for values in columns), strict=True))
+        labels = [JOINT.join(row) for row in rows]
+        if len(set(labels)) < len(set(rows)):
+            raise ValueError(
+                f"labels of {name!r} hold {JOINT!r} themselves, so that different tasks would be called alike"
+            )
+        frame = nw.from_native(self.native, eager_only=True)
+        joint = nw.new_series(name, labels, nw.String(), backend=frame.implementation)
+        native = frame.drop(parts).with_columns(joint).to_native()
+        names = (*(n for n in self.names if n not in parts), name)
+        return Table(native, names, self.height, len(names), self.name)
 
     def is_plain(self) -> bool:
         """Whether all columns are numbers that can be taken as they are: none missing, none that counts the rows."""

@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.tables import Table, read_table
+from kinfolk.rows.tables import Table, read_table, task_name
 
 SMALLEST, LARGEST = 1e-35, 1e40  # sizes of inputs and targets
 LONGEST_LABEL = 1000  # characters
@@ -91,9 +91,10 @@ class Targets(NamedTuple):
     weight: Array | None
 
 
-def read_rows(X: Any, y: Any, *, task: str | int | None, sample_weight: Any = None) -> Rows:
+def read_rows(X: Any, y: Any, *, task: Any, sample_weight: Any = None) -> Rows:
     """Check a training table and its targets once, and code the tasks."""
-    table = read_table(X)
+    task = task_name(task)
+    table = read_table(X).with_joint(task)
     if isinstance(y, str):
         table, y = table.split(y)
     if y is None:
@@ -148,7 +149,7 @@ def read_for_predict(X: Any, schema: Schema, estimator: str) -> tuple[Table, NDA
 def held_against(table: Table, schema: Schema, estimator: str) -> Table:
     """A table with the columns of fit. Where the task column has a name all columns are found by theirs."""
     if isinstance(schema.task, str) and schema.names is not None and table.names is not None:
-        return table.matched(schema.names)
+        return table.with_joint(schema.task).matched(schema.names)
     table.check_against(schema.names, schema.width, estimator)
     return table
 

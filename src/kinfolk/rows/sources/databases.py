@@ -50,7 +50,7 @@ class Fetched(Source):
 
     def names(self) -> list[str]:
         """Columns of the query."""
-        return list(self.table.columns)
+        return [*self.table.columns, *([] if self.joint is None else [self.joint])]
 
     def rows(self) -> int:
         """Number of rows."""
@@ -58,7 +58,7 @@ class Fetched(Source):
 
     def frame(self, columns: Iterable[str], **_: Any) -> Any:
         """Some columns, as a lazy frame."""
-        return self.table.lazy().select(list(columns))
+        return self.joined(self.table.lazy()).select(list(columns))
 
 
 def fetch_query(address: Address, query: str | None) -> Fetched:

@@ -9,15 +9,16 @@ import re
 import shutil
 import weakref
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, Self
 from urllib.parse import unquote
 
 from kinfolk.rows.sources.lines import SEPARATORS, Head, check_lines, first_line, is_utf8, open_text, read_head
+from kinfolk.rows.tables import JOINT, joint_parts
 
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "?")
 KINDS = {
@@ -68,6 +69,24 @@ class Source:
     files: tuple[Path, ...]
     kind: str
     reading: Reading = field(default_factory=Reading)
+    joint: str | None = None
+
+    def joining(self, task: Any) -> Self:
+        """The source with a column for what `task` joins, if it does."""
+        return replace(self, joint=task) if joint_parts(task, self.names()) else self
+
+    @property
+    def parts(self) -> list[str]:
+        """The columns that are joined."""
+        return [] if self.joint is None else self.joint.split(JOINT)
+
+    def joined(self, frame: Any) -> Any:
+        """A frame of polars with the joint column, and without its parts where they are not asked for."""
+        pl = polars()
+        if self.joint is None:
+            return frame
+        texts = [pl.col(part).cast(pl.String).str.strip_suffix(".0") for part in self.parts]
+        return frame.with_columns(pl.concat_str(texts, separator=JOINT).alias(self.joint))
 
     @property
     def text(self) -> bool:
@@ -107,7 +126,8 @@ class Source:
     def names(self) -> list[str]:
         """Columns of the first file."""
         if self.text:
-            return [*filter(None, self.head().names), *self._folder_columns(self.files[0])]
+            joint = [] if self.joint is None else [self.joint]
+            return [*filter(None, self.head().names), *self._folder_columns(self.files[0]), *joint]
         return list(self.schema(self.files[0]))
 
     def schema(self, file: Path) -> dict[str, Any]:
@@ -131,7 +151,7 @@ class Source:
         """A lazy frame of one file."""
         pl = polars()
         scans = {
-            "csv": lambda: self._scan_csv(file, types or {}, full),
+            "csv": lambda: self._scan_csv(file, (types or {}) | dict.fromkeys(self.parts, pl.String), full),
             "parquet": lambda: pl.scan_parquet(file, hive_partitioning=False, glob=False),
             "arrow": lambda: _scan_ipc(file),
             "ndjson": lambda: pl.scan_ndjson(file, infer_schema_length=None),
@@ -146,7 +166,7 @@ class Source:
                 raise ValueError(f"{file} has two columns named {twice.group(1)!r}: rename or drop one") from None
             raise ValueError(f"{file} cannot be read as {ending(file)}: {first_line(error)}") from None
         given = {name: value for name, value in self._folder_columns(file).items() if name not in names}
-        return frame.with_columns(**given) if given else frame
+        return self.joined(frame.with_columns(**given) if given else frame)
 
     def _scan_csv(self, file: Path, types: dict[str, Any], full: bool) -> Any:
         pl = polars()
