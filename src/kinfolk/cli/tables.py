@@ -44,7 +44,7 @@ class Training:
         if all(rule["kind"] in ("number", "truth") and not rule["gaps"] for rule in rules.rules_.values()):
             return StandardScaler() if scale else None
         return TableRules(
-            categorical=rules.categorical, max_categories=rules.max_categories, scale=True, kinds=rules.found_kinds
+            categorical=rules.categorical, max_categories=rules.max_categories, scale=scale, kinds=rules.found_kinds
         )
 
     def take(self, which: NDArray[np.bool_]) -> Training:

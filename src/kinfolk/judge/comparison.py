@@ -235,7 +235,7 @@ def encoder_of(rows: Rows) -> Transformer:
     rules = ruled(Columns(rows.schema), rows.table).transformer
     if rules is None:
         return scaled
-    return lambda scale: TableRules(scale=True, kinds=rules.found_kinds)
+    return lambda scale: TableRules(scale=scale, kinds=rules.found_kinds)
 
 
 def compare_rows(
