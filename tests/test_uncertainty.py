@@ -183,3 +183,31 @@ def test_standard_deviations_are_finite_where_directions_are_free(metric, flaw):
     model = GAMTL(task=0, metric=metric, strength=100.0, anchor=1.0, ridge=0.0)
     std = model.fit(np.column_stack([task, X]), y).predict(np.column_stack([task, X]), return_std=True)[1]
     assert np.isfinite(std).all() and (std >= 0).all()
+
+
+def test_quantiles_are_those_of_the_normal_distribution_around_the_prediction():
+    train, (X, y), _ = simulate(1)
+    model = GAMTL(task=0).fit(*train)
+    mean, std = model.predict(X, return_std=True)
+    low, middle, high = model.predict(X, quantiles=(0.05, 0.5, 0.95)).T
+    np.testing.assert_allclose(middle, mean)
+    np.testing.assert_allclose(high - low, 2 * 1.6448536 * std)
+    assert 0.85 < ((low <= y) & (y <= high)).mean() < 0.95
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(30, 2))
+    assert GAMTL().fit(inputs, rng.normal(size=(30, 3))).predict(inputs, quantiles=[0.1, 0.9]).shape == (30, 3, 2)
+    with pytest.raises(ValueError, match=r"quantiles=\(5, 95\) must be numbers between 0 and 1"):
+        model.predict(X, quantiles=(5, 95))
+
+
+@pytest.mark.parametrize("method", [GAMTL, RandomSlopes], ids=lambda method: method.__name__)
+def test_intervals_of_unseen_tasks_hold_what_they_say(method):
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(160), 5)
+    X = np.column_stack([task, rng.normal(size=(len(task), 2))])
+    slopes = rng.normal(size=2) + 0.5 * rng.normal(size=(160, 2))
+    y = rng.normal(size=160)[task] + (X[:, 1:] * slopes[task]).sum(axis=1) + rng.normal(size=len(task))
+    known = task < 80
+    model = method(task=0, unseen="mean").fit(X[known], y[known])
+    low, high = model.predict(X[~known], quantiles=(0.05, 0.95)).T
+    assert 0.86 < ((low <= y[~known]) & (y[~known] <= high)).mean() < 0.94

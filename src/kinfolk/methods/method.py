@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
@@ -224,7 +225,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         X = as_features(transformer.fit_transform(rows.table.native, target))
         return replace(columns, transformer=transformer), X, names_out(transformer, rows.table)
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool = False, quantiles: Sequence[float] | None = None) -> Any:
         """Predictions, one per row; for wide targets one column per task.
 
         Parameters
@@ -232,7 +233,15 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         X : as in `fit`; a lazy frame comes back with a column `prediction`, and still lazy
         return_std : whether to return also the standard deviation of a new observation at every row: mean plus and
             minus 1.64 of them holds about 90 % of the observations. For methods that are linear in their targets
+        quantiles : numbers between 0 and 1; the result is then these quantiles of a new observation, along a last axis:
+            (0.05, 0.95) are the ends of 90 % intervals
         """
+        if quantiles is not None:
+            q = np.asarray(quantiles, dtype=np.float64)
+            if q.ndim != 1 or not ((q > 0) & (q < 1)).all():
+                raise ValueError(f"quantiles={quantiles!r} must be numbers between 0 and 1, e.g. (0.05, 0.95)")
+            mean, std = self.predict(X, return_std=True)
+            return mean[..., None] + std[..., None] * ndtri(q)
         if is_lazy(X):
             return predict_frame(as_model(self), X, unseen=self.unseen, return_std=return_std)
         return as_model(self).predict_table(X, unseen=self.unseen, return_std=return_std)

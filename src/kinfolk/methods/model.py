@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from kinfolk.methods.couplings import Coupling
+from kinfolk.methods.couplings import Alone, Coupling
 from kinfolk.methods.linear_map import LinearMap
 from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.methods.uncertainty import HeldOut, Uncertainty, uncertainty
@@ -19,6 +19,7 @@ from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import task_codes
 from kinfolk.solvers.equations import NormalEquations, normal_equations
 
+TYPICAL_TASKS = 20  # whose uncertainty stands for that of all
 PREDICT_BLOCK = 65_536  # rows whose coefficients are gathered at a time
 
 
@@ -311,10 +312,18 @@ class Model:
         std = np.empty(len(X))
         std[old] = known.std(X[old], among_seen[old])
         if not old.all():
-            # Its true line may be that of any task: their spread at the row is what the population does not know.
+            # Its true line may be that of any task: the spread of the estimated lines at the row ...
             level = self.intercept[self.seen, None] + self.coef[self.seen] @ X[~old].T
-            std[~old] = np.sqrt(level.var(axis=0) + known.noise.mean())
+            std[~old] = np.sqrt(level.var(axis=0) + self._within(X[~old]))
         return std
+
+    def _within(self, X: Array) -> Array:
+        """... and, if these are drawn to each other, how far the true ones are from them: the law of total variance."""
+        known = self.uncertainty
+        if all(isinstance(part.coupling, Alone) for part in self.parts):
+            return np.full(len(X), known.noise.mean())
+        some = np.unique(np.linspace(0, len(known.noise) - 1, TYPICAL_TASKS).astype(np.intp))
+        return np.mean([known.std(X, np.full(len(X), t)) ** 2 for t in some], axis=0)
 
     def predict_table(self, X: Any, *, unseen: str = "error", return_std: bool = False) -> Any:
         """Predictions for a table like that of fit: one per row, or one column per task of wide targets."""
