@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from kinfolk.baselines import Independent, MeanShrunk
+from kinfolk.estimators.gamtlcv import head_error
 from kinfolk.methods.rbf import FLOOR, RBFFeatures, place_centers, slope_scale, spread_of_inputs
 from kinfolk.methods.rbf_search import Axes, Setting, TaskRows, search_features
 from kinfolk.rows.folds import assign_folds
@@ -249,6 +250,23 @@ def test_features_of_a_fold_have_not_seen_what_is_held_out():
     assert not np.allclose(other.by_fold[1].centers_, found.by_fold[1].centers_)
 
 
+def test_in_time_features_of_a_fold_have_seen_the_past_alone():
+    X, y, codes = curves()
+    fold = np.arange(len(y)) % 4 - 1
+    later = fold >= 1
+    axes = Axes((1.0,), (10,), (2.0,), (True,))
+    both = []
+    for values in (y, np.where(later, 1e3, y)):
+        data = TaskRows(X, values, codes, np.arange(6), fold)
+        both.append(search_features(data, held_out_error, axes=axes, random_state=0))
+        assert data.folds().training(0).n.sum() == (fold == -1).sum()
+    one, two = both
+    assert len(one.folds) == 3
+    np.testing.assert_array_equal(one.by_fold[0].scale, two.by_fold[0].scale)
+    np.testing.assert_array_equal(one.folds.training(0).G, two.folds.training(0).G)
+    np.testing.assert_array_equal(one.folds.held_out[0].b, two.folds.held_out[0].b)
+
+
 def test_statistics_of_a_fold_are_those_of_its_features():
     found, data = run_search(Axes((1.0,), (10,), (2.0,), (True,)))
     out = data.fold == 1
@@ -263,7 +281,7 @@ def test_folds_with_fewer_distinct_rows_have_zeros_for_the_bumps_that_they_lack(
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12, 1))
     data = TaskRows(X, np.sin(X[:, 0]), np.repeat([0, 1], 6), np.arange(2), np.arange(12) % 3)
-    found = search_features(data, held_out_error, axes=Axes((1.0,), (20,), (2.0,), (True,)), random_state=0)
+    found = search_features(data, head_error, axes=Axes((1.0,), (20,), (2.0,), (True,)), random_state=0)
     assert len(found.features.centers_) == 12 and len(found.by_fold[0].centers_) == 8
     G = found.folds.training(0).G
     assert G.shape == (2, 13, 13) and not G[:, 8:12].any() and G[:, 12, 12].all()

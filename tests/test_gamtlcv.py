@@ -223,6 +223,15 @@ def test_curves_are_used_only_where_they_help():
     assert any(name.startswith("curves") for name in bent.mixture_)
 
 
+def test_curves_in_time_are_judged_by_what_follows():
+    table, _ = noise_rows(2, 30, d=2)
+    when = np.tile(np.arange(30), 6)
+    y = np.abs(table[:, 1]) + 0.1 * np.sin(np.arange(len(when)))
+    model = GAMTLCV(task=0, nonlinear="auto", cv=3, **QUICK).fit(table, y, time=when)
+    assert model.nonlinear_helps_ and model.n_splits_ == 3
+    assert model.score(table, y) > 0.9
+
+
 def test_lines_beside_curves_keep_their_errors_and_their_predictions():
     """A line in the features of all has the held-out errors, the coefficients and the deviations that it had alone."""
     table, y = noise_rows(3, 15, d=3)

@@ -123,7 +123,7 @@ class GAMTL(GraphRegressor):
         self._check_numbers(gram.n_tasks)
         if self.intercept == "free":
             warn_of_constant_features(gram)
-        recipe = Recipe(**{part.name: getattr(self, part.name) for part in fields(Recipe)})
+        recipe = self._recipe()
         problem = recipe.problem(gram, **self._solvers(gram.n_tasks))
         result = problem.solve(
             tol=self.tol,
@@ -133,6 +133,9 @@ class GAMTL(GraphRegressor):
             A0=self._first_graph(gram, problem),
         )
         return self._model(gram, recipe, problem, result)
+
+    def _recipe(self) -> Recipe:
+        return Recipe(**{part.name: getattr(self, part.name) for part in fields(Recipe)})
 
     def _model(self, gram: GramStats, recipe: Recipe, problem: Problem, result: Alternation) -> Model:
         V = result.weights.value
@@ -204,23 +207,23 @@ class GAMTL(GraphRegressor):
 
 
 class Draft(GAMTL):
-    """GAMTL as it is tried on folds: the first rounds give nearly all that there is to gain."""
+    """GAMTL as it is tried on folds, for coefficients alone: the first rounds give nearly all that there is to gain."""
 
     shares: ClassVar[str] = ""
     rounds: ClassVar[int] = 3
     pairs: ClassVar[int] = 32  # per task: where all are alike a graph of the nearest does as well
     weights_tol: ClassVar[float] = 1e-7
 
-    def _rounds(self, n_tasks: int) -> int:
-        return self.rounds
-
-    def _is_quiet(self, n_tasks: int) -> bool:
-        return True
-
-    def _solvers(self, n_tasks: int) -> dict[str, Any]:
-        near = Candidates(self.pairs * n_tasks)
-        return {**super()._solvers(n_tasks), "candidates": near, "weights_tol": self.weights_tol}
-
-    def _model(self, gram: GramStats, recipe: Recipe, problem: Problem, result: Alternation) -> Model:
-        # Folds ask for coefficients alone; certificates and distances of the graph cost as much as a round.
-        return Model.of(gram, *problem.equations.coefficients(result.weights.value))
+    def learn(self, gram: GramStats) -> Model:
+        """A few rounds without certificates, objective or graph: these cost as much again."""
+        T = gram.n_tasks
+        solvers = {**self._solvers(T), "candidates": Candidates(self.pairs * T), "weights_tol": self.weights_tol}
+        problem = self._recipe().problem(gram, **solvers)
+        W = problem.start() if problem.near is None else problem.near
+        dual = None
+        # Up to DENSE_TASKS, gamma was set by two rounds already.
+        for _ in range(self.rounds if T > DENSE_TASKS else 1):
+            graph = problem.graph_step(W, dual)
+            W = problem.weight_step(graph.value, W).value
+            dual = graph.dual
+        return Model.of(gram, *problem.equations.coefficients(W))

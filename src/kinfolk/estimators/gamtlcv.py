@@ -131,15 +131,14 @@ class GAMTLCV(GraphRegressor):
         """With curves from the rows; statistics are enough for lines."""
         if not self.needs_rows():
             return super().fit_rows(rows, groups)
-        if isinstance(groups, InTime):
-            raise ValueError("time= puts the folds of lines in order, not yet those of curves: leave it or curves out")
         columns, inputs, names = self.fit_columns(rows)
         gram = rows.gram(inputs, names)
         cv = self.folds_for(gram, groups)
         fold = fold_of_rows(rows, inputs, gram, cv=cv, groups=groups, random_state=self.random_state)
         at = rows.targets()
         check_fold_numbers(fold[at.row])
-        fold = np.unique(fold[at.row], return_inverse=True)[1].reshape(-1)
+        never = int(isinstance(groups, InTime))  # rows that are never held out have the number -1
+        fold = np.unique(fold[at.row], return_inverse=True)[1].reshape(-1) - never
         data = TaskRows(inputs[at.row], at.y, at.codes, gram.labels, fold, at.weight)
         with limited_threads(*gram.b.shape):
             model = self._learn_beside_lines(data)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.methods.rbf import RBFFeatures, slope_scale
-from kinfolk.rows.folds import Folds, generator
+from kinfolk.rows.folds import Folds, generator, train_on_the_past, trains
 from kinfolk.rows.gram import Array, GramStats
 
 EXPONENTS = (0.0, 0.5, 1.0, 2.0, 3.0)
@@ -63,7 +63,10 @@ class Axes:
 
 @dataclass(frozen=True, eq=False)
 class TaskRows:
-    """Rows (n, d) with targets, task numbers (`labels[codes]` are the tasks), numbers of folds, and weights or None."""
+    """Rows (n, d) with targets, task numbers (`labels[codes]` are the tasks), numbers of folds, and weights or None.
+
+    Folds are numbered from 0; in the order of time -1 are rows that are never held out.
+    """
 
     X: Array
     y: Array
@@ -79,7 +82,9 @@ class TaskRows:
 
     def folds(self) -> Folds:
         """Folds of the inputs as they are."""
-        return Folds.of_rows(self.X, self.y, self.codes, self.labels, self.fold, weight=self.weight)
+        first = int(self.fold.min())
+        parts = Folds.of_rows(self.X, self.y, self.codes, self.labels, self.fold - first, weight=self.weight)
+        return train_on_the_past(parts) if first < 0 else parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +136,9 @@ def search_features(
     """
     axes = axes or Axes()
     seed = int(generator(random_state).integers(2**31 - 1))
-    makers = [_Maker(data, rows, seed) for rows in (slice(None), *(data.fold != f for f in np.unique(data.fold)))]
-    searched = makers[1 : 1 + SEARCHED]
+    numbers = range(int(data.fold.max()) + 1)
+    makers = [_Maker(data, slice(None), seed), *(_Maker(data, trains(data.fold, f), seed, f) for f in numbers)]
+    searched = makers[-SEARCHED:]  # in time, those with the most rows to train on
     errors: dict[Setting, float] = {}
     best = axes.nearest(start or Setting())
     errors[best] = error(_folds(data, best, searched))
@@ -152,10 +158,11 @@ def search_features(
 class _Maker:
     """Transformers that were fitted to some rows, by setting; k-means runs once per exponent and number of centres."""
 
-    def __init__(self, data: TaskRows, rows: NDArray[np.bool_] | slice, seed: int) -> None:
+    def __init__(self, data: TaskRows, rows: NDArray[np.bool_] | slice, seed: int, fold: int = 0) -> None:
         self.data = data
         self.rows = rows
         self.seed = seed
+        self.held_out = data.fold == fold
         self.gram = data.gram(data.X, rows).with_rows()
         self.placed: dict[tuple[float, int], RBFFeatures] = {}
 
@@ -174,11 +181,11 @@ def _folds(data: TaskRows, setting: Setting, makers: list[_Maker], total: _Maker
     trained = []
     held_out = []
     first = (total or makers[0])(setting).transform(data.X)
-    judged = slice(None) if total else np.any([~np.asarray(make.rows) for make in makers], axis=0)
+    judged = slice(None) if total else np.any([make.held_out for make in makers], axis=0)
     for make in makers:
         X = _with_width(make(setting).transform(data.X), setting, data.X.shape[1], first.shape[1])
         trained.append(data.gram(X, make.rows))
-        held_out.append(data.gram(X, ~np.asarray(make.rows)))
+        held_out.append(data.gram(X, make.held_out))
     return Folds(data.gram(first, judged), tuple(held_out), tuple(trained))
 
 

@@ -179,7 +179,7 @@ def folds_of_rows(
     """Statistics of folds (see `fold_of_rows`) of checked rows with the features X, whose statistics are `gram`."""
     fold = fold_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=random_state)
     if isinstance(groups, InTime):
-        return _train_on_the_past(folds_by_number(rows, X, gram, fold + 1))
+        return train_on_the_past(folds_by_number(rows, X, gram, fold + 1))
     return folds_by_number(rows, X, gram, fold)
 
 
@@ -196,7 +196,7 @@ def folds_by_number(rows: Rows, X: Array, gram: GramStats, fold: NDArray[np.intp
     return replace(parts, total=gram)
 
 
-def _train_on_the_past(parts: Folds) -> Folds:
+def train_on_the_past(parts: Folds) -> Folds:
     """Every part but the first is held out, and all before it train."""
     past = list(accumulate(parts.held_out, GramStats.__add__))
     return Folds(parts.total, parts.held_out[1:], tuple(past[:-1]))

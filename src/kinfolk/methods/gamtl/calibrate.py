@@ -185,7 +185,7 @@ def calibrated(problem: Problem, theta: float, strength: float) -> Problem:
         gamma = target / (2 * degree)
         if k + 1 < rounds:
             W = with_gamma(gamma).weight_step(graph.value, start).value
-    return replace(with_gamma(gamma), graph_solver=solver)
+    return replace(with_gamma(gamma), graph_solver=solver, near=W)
 
 
 def _rounds(n_tasks: int) -> int:

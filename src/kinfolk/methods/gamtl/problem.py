@@ -72,7 +72,8 @@ class Penalty:
 class Problem(Penalty):
     """One instance of the objective.
 
-    `candidates` remembers which pairs were worth trying, for many tasks; it makes steps faster, never different.
+    `candidates` remembers which pairs were worth trying, for many tasks; it makes steps faster, never different. `near`
+    are the weights of the rounds that gamma was set by: nearly those of the answer.
     """
 
     equations: NormalEquations
@@ -80,6 +81,7 @@ class Problem(Penalty):
     graph_solver: str = "auto"
     weights_tol: float = 1e-10
     candidates: Candidates = field(default_factory=Candidates, repr=False)
+    near: Array | None = field(default=None, repr=False)
 
     @property
     def penalty(self) -> Penalty:
