@@ -48,11 +48,8 @@ def test_cross_validation_picks_the_least_of_direct_fold_fits():
     rows = read_rows(X, y, task=0)
     fold = fold_of_rows(rows, X[:, 1:], rows.gram(X[:, 1:], None), cv=5, random_state=7)
     for penalty, error in zip(model.penalties_, model.penalty_errors_, strict=True):
-        squares = [
-            (Independent(task=0, penalty=penalty).fit(X[fold != f], y[fold != f]).predict(X[fold == f]) - y[fold == f])
-            ** 2
-            for f in range(5)
-        ]
+        direct = Independent(task=0, penalty=penalty, extrapolate="linear")
+        squares = [(direct.fit(X[fold != f], y[fold != f]).predict(X[fold == f]) - y[fold == f]) ** 2 for f in range(5)]
         np.testing.assert_allclose(error, np.sqrt(np.concatenate(squares).mean()), rtol=1e-8)
     assert model.penalty_ == model.penalties_[np.argmin(model.penalty_errors_)]
     np.testing.assert_array_equal(model.coef_, Independent(task=0, penalty=model.penalty_).fit(X, y).coef_)

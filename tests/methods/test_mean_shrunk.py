@@ -101,7 +101,7 @@ def test_cross_validation_equals_direct_fold_fits():
     model = MeanShrunk(task=0, penalty="cv", ridge=0.1).fit(X, y)
     rows = read_rows(X, y, task=0)
     fold = fold_of_rows(rows, X[:, 1:], rows.gram(X[:, 1:], None), cv=5, random_state=0)
-    direct = MeanShrunk(task=0, penalty=model.penalty_, ridge=0.1)
+    direct = MeanShrunk(task=0, penalty=model.penalty_, ridge=0.1, extrapolate="linear")
     squares = [(direct.fit(X[fold != f], y[fold != f]).predict(X[fold == f]) - y[fold == f]) ** 2 for f in range(5)]
     np.testing.assert_allclose(model.penalty_errors_.min(), np.sqrt(np.concatenate(squares).mean()), rtol=1e-8)
 

@@ -46,7 +46,7 @@ def test_cross_validation_equals_direct_fold_fits(own):
     model = Pooled(task=0, penalty="cv", own_intercepts=own).fit(X, y)
     rows = read_rows(X, y, task=0)
     fold = fold_of_rows(rows, X[:, 1:], rows.gram(X[:, 1:], None), cv=5, random_state=0)
-    direct = Pooled(task=0, penalty=model.penalty_, own_intercepts=own)
+    direct = Pooled(task=0, penalty=model.penalty_, own_intercepts=own, extrapolate="linear")
     squares = [(direct.fit(X[fold != f], y[fold != f]).predict(X[fold == f]) - y[fold == f]) ** 2 for f in range(5)]
     np.testing.assert_allclose(model.penalty_errors_.min(), np.sqrt(np.concatenate(squares).mean()), rtol=1e-8)
 
@@ -80,3 +80,29 @@ def test_unseen_tasks_and_wrong_penalties_are_errors():
 @pytest.mark.parametrize("own", [True, False])
 def test_scikit_learn_checks(own):
     check_estimator(Pooled(own_intercepts=own), on_skip=None)
+
+
+def test_shrunken_intercepts_are_a_ridge_on_one_hot_ids():
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(6), [2, 3, 5, 8, 13, 1])
+    X = np.column_stack([rng.normal(size=len(task)), rng.normal(size=6)[task]])  # the second is constant within tasks
+    y = X @ [1.0, 2.0] + rng.normal(size=6)[task] + 5 + 0.1 * rng.normal(size=len(task))
+    model = Pooled(task=0, penalty=0.7, shrinkage=2.0).fit(np.column_stack([task, X]), y)
+    # min ||y - X w - m - Z c||^2 + 0.7 ||w||^2 + 2 ||c||^2
+    design = np.column_stack([X, np.ones(len(y)), np.eye(6)[task]])
+    H = design.T @ design + np.diag([0.7, 0.7, 0.0, *[2.0] * 6])
+    expected = np.linalg.solve(H, design.T @ y)
+    np.testing.assert_allclose(model.coef_[0], expected[:2])
+    np.testing.assert_allclose(model.intercept_, expected[2] + expected[3:])
+    np.testing.assert_allclose(model.contributions().coef.sum(axis=1), model.coef_)
+    assert abs(model.coef_[0, 1]) > 0.5
+
+
+def test_shrinkage_lies_between_own_and_common_intercepts():
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.repeat(np.arange(4), 5), rng.normal(size=(20, 2))])
+    y = rng.normal(size=20) + X[:, 0]
+    none, own = (Pooled(task=0, **given).fit(X, y) for given in ({}, {"shrinkage": 1e-9}))
+    one, common = (Pooled(task=0, **given).fit(X, y) for given in ({"own_intercepts": False}, {"shrinkage": 1e9}))
+    np.testing.assert_allclose(own.intercept_, none.intercept_, atol=1e-6)
+    np.testing.assert_allclose(common.intercept_, one.intercept_, atol=1e-6)

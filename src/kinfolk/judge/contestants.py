@@ -103,7 +103,7 @@ def _tuned(method: MultiTaskRegressor, transformer: Transformer, options: dict[s
 def predict_rows(model: Model, rows: Rows) -> Array:
     """Predictions for rows of the same tasks, in the form of their targets: one per row, or a column per task."""
     assert model.columns is not None
-    X, *_ = model.columns.clipped_features(rows.table)
+    X = model.columns.clipped_features(rows.table).features
     return X @ model.coef.T + model.intercept if rows.codes is None else model.predict(X, rows.codes)
 
 

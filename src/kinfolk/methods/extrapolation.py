@@ -19,6 +19,7 @@ from kinfolk.solvers.ridge import typical_eigenvalue
 MARGIN = 0.25  # of the range, beyond either end
 TRUSTED = 1.0  # the same at an end where the line has shown to hold
 END = 1 / 3  # of the range, held out
+LEAST_RANGE = 30  # rows below which the range says little about what may come
 LEAST_ROWS = 10
 LEAST_TASKS = 3
 MOST_ROWS = 20_000  # of the trial; more rows are represented by every k-th task
@@ -30,6 +31,8 @@ def trusted_limits(X: Array, y: Array, codes: NDArray[np.intp]) -> Array:
     low = X.min(axis=0)
     high = X.max(axis=0)
     size = high - low
+    if len(X) < LEAST_RANGE:
+        return np.array([[-np.inf], [np.inf]]) + np.zeros_like(size)
     step = max(1, len(y) // MOST_ROWS)
     sample = codes % step == 0
     trial = _Trial(X[sample] / np.where(size > 0, size, 1.0), y[sample], codes[sample] // step)

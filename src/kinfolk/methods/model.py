@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -331,8 +332,10 @@ class Model:
         rows = self.columns.read(X, self.name)
         if rows.labels is not None:
             codes = task_codes(rows.labels, self.labels, unseen)
+            _warn(rows.note)
             prediction = self.predict(rows.features, codes)
             return (prediction, self._std_beyond(rows, codes, prediction)) if return_std else prediction
+        _warn(rows.note)
         wide = rows.features @ self.coef.T + self.intercept
         columns: Any = 0 if self.columns.single else self.columns.schema.columns
         return (wide[:, columns], self._wide_std(rows, wide)[:, columns]) if return_std else wide[:, columns]
@@ -383,6 +386,12 @@ def placed_columns(values: Array, columns: NDArray[np.intp], others: Array) -> A
     """Values by feature at `columns`, beside `others`."""
     others[..., columns] = values
     return others
+
+
+def _warn(note: str) -> None:
+    """Warn from where an estimator's predict was called."""
+    if note:
+        warnings.warn(note, UserWarning, stacklevel=4)
 
 
 def as_model(fitted: Any, caller: str = "this") -> Model:

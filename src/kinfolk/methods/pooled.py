@@ -7,11 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from kinfolk.methods.couplings import Coupling, Hub
-from kinfolk.methods.parameters import parameters
+from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.penalised import Penalised
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.batched import relative
-from kinfolk.solvers.equations import normal_equations
 from kinfolk.solvers.ridge import Path, Spectrum, own_intercepts
 
 
@@ -21,7 +20,7 @@ class Pooled(Penalised):
 
     Minimises over w and the intercepts c_t (one per task, or one for all)
 
-        sum_t ||y_t - X_t w - c_t||^2 + penalty ||w||^2.
+        sum_t ||y_t - X_t w - c_t||^2 + penalty ||w||^2 + shrinkage sum_t (c_t - c)^2.
 
     Parameters
     ----------
@@ -29,6 +28,9 @@ class Pooled(Penalised):
         per task
     penalty : a number; or "cv", the number of least held-out error, on a grid that grows while its edge is best
     own_intercepts : whether every task has its own level; if not, the tasks are one
+    shrinkage : rows at which a task's level is halfway between its own and the common one: a mixed model with random
+        intercepts. Above 0 columns that are constant within every task keep a coefficient: a town's tax explains its
+        level
     cv, scoring : folds (a number, or (train, test) pairs of row positions that share out all rows), and their error:
         "pooled", "tasks" or "normalised" (see `kinfolk.rows.folds.cv_error`)
     features : a transformer for the non-task columns, e.g. StandardScaler()
@@ -58,40 +60,49 @@ class Pooled(Penalised):
     simplicity: ClassVar[int] = 10
 
     own_intercepts: bool = True
+    shrinkage: float = number(0.0, at_least=0)
 
     def needs_two_rows(self) -> bool:
         """Only own intercepts take a row of every task."""
-        return self.own_intercepts
+        return self.own_intercepts and self.shrinkage == 0
 
     def prepare(self, gram: GramStats) -> Path:
         G, b, level = self._sums(gram)
         spectrum = Spectrum.of(G[None], b[None])
+        own_part = gram.n / (gram.n + self.shrinkage) if self.own_intercepts else np.zeros(gram.n_tasks)
 
         def model(penalty: float) -> tuple[Array, Array]:
             w = spectrum.ridge(penalty)[0]
             W = np.tile(w, (gram.n_tasks, 1))
-            c = own_intercepts(gram, W) if level is None else np.full(gram.n_tasks, level[1] - level[0] @ w)
-            return W, c
+            own = own_intercepts(gram, W)
+            common = 0.0 if level is None else level[1] - level[0] @ w
+            return W, common + own_part * (own - common)
 
         return model
 
     def _sums(self, gram: GramStats) -> tuple[Array, Array, tuple[Array, float] | None]:
-        """G and b of all tasks, and the means (x, y) they are about if that is one for all."""
-        if self.own_intercepts:
+        """G and b of all tasks, and the means (x, y) that the levels of tasks are about, if they have any in common."""
+        if self.own_intercepts and self.shrinkage == 0:
             return gram.G.sum(axis=0), gram.b.sum(axis=0), None
-        about_mean, d = normal_equations(gram, "coupled"), gram.n_features
-        level = about_mean.x0[0], float(about_mean.y0[0])
-        return about_mean.G[:, :d, :d].sum(axis=0), about_mean.b[:, :d].sum(axis=0), level
+        # With its best intercept, a task's mean counts as n k / (n + k) rows (k: shrinkage); as n without intercepts.
+        rows = gram.n * self.shrinkage / (gram.n + self.shrinkage) if self.own_intercepts else gram.n
+        one = np.zeros(gram.n_tasks, np.intp)
+        between = GramStats.from_codes(gram.x_mean, gram.y_mean, one, np.arange(1), weight=rows)
+        level = between.x_mean[0], float(between.y_mean[0])
+        return gram.G.sum(axis=0) + between.G[0], gram.b.sum(axis=0) + between.b[0], level
 
     def intercept_treatment(self) -> str:
         """Without own intercepts a column of ones, whose coefficient is pooled as well."""
-        return "free" if self.own_intercepts else "coupled"
+        return "free" if self.own_intercepts and self.shrinkage == 0 else "coupled"
 
     def coupling(self, gram: GramStats, penalty: float) -> Coupling:
-        """A centre, and no room around it."""
+        """A centre, and around it at most the levels."""
         d = gram.n_features
-        p = d + (not self.own_intercepts)
-        return Hub(np.zeros((p, p)), np.diag(np.where(np.arange(p) < d, penalty, 0.0)))
+        p = d + (self.intercept_treatment() == "coupled")
+        around = np.zeros(p)
+        if self.own_intercepts and self.shrinkage > 0:
+            around[d] = 1 / self.shrinkage
+        return Hub(np.diag(around), np.diag(np.where(np.arange(p) < d, penalty, 0.0)))
 
     def residual(self, gram: GramStats, W: Array, penalty: float) -> float:
         G, b, _ = self._sums(gram)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -14,16 +13,20 @@ from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tables import Table, read_table
 from kinfolk.rows.tasks import Rows, Schema, held_against, read_for_predict, read_rows
 
-FAR = 1 / 6  # of the width between the limits: rows nearer to them are clipped without a word, as any sample has some
+FAR = 1 / 2  # of the width between the limits: rows nearer to them are clipped without a word, as any sample has some
 
 
 class ReadRows(NamedTuple):
-    """Features of new rows, clipped to what a model trusts; their labels; which rows were clipped, and as they were."""
+    """Features of new rows, clipped to what a model trusts; their labels; which rows were clipped, and as they were.
+
+    `note` is what to tell about rows far out, or nothing.
+    """
 
     features: Array
     labels: NDArray[Any] | None
     clipped: NDArray[np.intp]
     unclipped: Array
+    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,40 +73,37 @@ class Columns:
     def _with_basis(self, X: Array) -> Array:
         return X if self.basis is None else as_features(self.basis.transform(X))
 
-    def clipped_features(self, table: Table) -> tuple[Array, NDArray[np.intp], Array]:
-        """Features to predict with; which rows lie beyond the limits, and their features without limits."""
+    def clipped_features(self, table: Table) -> ReadRows:
+        """Features to predict with, of a table without its task column."""
         X = self._transformed(table)
         if self.limits is None:
-            return self._with_basis(X), np.empty(0, np.intp), np.empty((0, 0))
+            return ReadRows(self._with_basis(X), None, np.empty(0, np.intp), np.empty((0, 0)))
         within = np.clip(X, *self.limits)
         rows = np.flatnonzero((within != X).any(axis=1))
+        if not len(rows):
+            return ReadRows(self._with_basis(X), None, rows, np.empty((0, 0)))
         far = np.abs(within[rows] - X[rows]) > FAR * (self.limits[1] - self.limits[0])
-        if far.any():
-            self._warn_of(far, table)
-        return self._with_basis(within), rows, self._with_basis(X[rows]) if len(rows) else np.empty((0, 0))
+        note = self._note(np.flatnonzero(far.any(axis=0)), table) if far.any() else ""
+        return ReadRows(self._with_basis(within), None, rows, self._with_basis(X[rows]), note)
 
-    def _warn_of(self, far: NDArray[np.bool_], table: Table) -> None:
-        """Once for the same columns, however many blocks of rows are predicted: the text names no rows."""
+    def _note(self, which: NDArray[np.intp], table: Table) -> str:
+        """The same for the same columns, so that a warning comes once, however many blocks of rows are predicted."""
         assert self.limits is not None
         names = table.names if self.transformer is None else names_out(self.transformer, table)
-        which = np.flatnonzero(far.any(axis=0))
         told = [
             f"{repr(names[j]) if names else f'feature {j}'} ({self.limits[0, j]:.4g} to {self.limits[1, j]:.4g})"
             for j in which[:3]
         ]
         more = f" and {len(which) - 3} more" if len(which) > 3 else ""
-        warnings.warn(
+        return (
             f"some rows lie far beyond the training rows, and are predicted at the limits of {', '.join(told)}{more}; "
-            'extrapolate="linear" follows the line wherever it leads',
-            UserWarning,
-            stacklevel=6,
+            'extrapolate="linear" follows the line wherever it leads'
         )
 
     def read(self, X: Any, name: str) -> ReadRows:
         """Features of new rows, and their task labels if the table has a task column; `name` is for errors."""
         table, labels = read_for_predict(X, self.schema, name)
-        features, rows, unclipped = self.clipped_features(table)
-        return ReadRows(features, labels, rows, unclipped)
+        return self.clipped_features(table)._replace(labels=labels)
 
     def read_with_targets(self, X: Any, y: Any, name: str, sample_weight: Any = None) -> tuple[Rows, Array]:
         """Checked rows of a table like that of fit, with targets, and their features."""
