@@ -17,11 +17,9 @@ from kinfolk.progress import Callback, report
 from kinfolk.report.plain import short
 from kinfolk.report.positions import positions
 from kinfolk.rows.gram import TINY, Array
-from kinfolk.solvers.graph import DENSE_TASKS
 
 NEIGHBORS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
-NEIGHBORS_MANY = (1, 2, 3, 5, 8)  # for more than MANY tasks: fewer steps keep the file small
-MANY = 500
+MANY = 500  # tasks up to which graphs of other sparsity are solved for: 2,000 would take minutes
 CELLS = 100  # rows and columns of a matrix that are drawn; more tasks are averaged in blocks
 LIKENESS = (
     "Likeness of coefficients: the cosine between two tasks' coefficients, both less the mean of all. The method "
@@ -65,7 +63,7 @@ def _graph_view(
 ) -> dict[str, Any]:
     report(callback, "report: layout", 0, 1)
     xy = positions(graph, groups)
-    if graph.points is not None and len(groups) == len(model.labels) <= DENSE_TASKS and model.seen.all():
+    if graph.points is not None and len(groups) == len(model.labels) <= MANY and model.seen.all():
         path = _learned_path(graph, callback)
         text = "graphs that the fitted coefficients give when each task should have about this many neighbours"
     else:
@@ -82,7 +80,7 @@ def _learned_path(graph: TaskGraph, callback: Callback | None) -> list[sparse.cs
     T = len(graph.labels)
     assert graph.points is not None
     fitted = graph.adjacency.nnz / T
-    wanted = sorted({*(NEIGHBORS if T <= MANY else NEIGHBORS_MANY), round(fitted / 2), round(1.5 * fitted)})
+    wanted = sorted({*NEIGHBORS, round(fitted / 2), round(1.5 * fitted)})
     wanted = [k for k in wanted if 0 < k < T - 1]
     path = []
     for done, k in enumerate(wanted):
