@@ -84,7 +84,7 @@ BAD_TABLES = {
     "infinite value": (broken(x0=TABLE.x0.where(TABLE.index != 2, np.inf)), "infinity.*column 'x0', row 2"),
     "text among numbers": (
         broken(x1=[*map(str, range(len(Y) - 1)), "tall"], x2=["oops", *map(str, range(len(Y) - 1))]),
-        "column 'x1' holds numbers, but here 'tall'. column 'x2' holds numbers, but here 'oops'",
+        "column 'x1' holds numbers, but here 'tall'. column 'x2' holds numbers, .*drop the columns ..x1., .x2..",
     ),
     "no task column": (TABLE.rename(columns={"who": "whom"}), "X has no column 'who'. Its columns are 'x0', 'whom'"),
     "only the task column": (TABLE[["who"]], "only the task column"),
@@ -336,3 +336,17 @@ def test_several_task_columns_are_checked():
     alike = TABLE.assign(who=np.resize(["a / b", "a"], len(Y)), part=np.resize(["c", "b / c"], len(Y)))
     with pytest.raises(ValueError, match="hold ' / ' themselves"):
         GAMTL(task=["who", "part"]).fit(alike, Y)
+
+
+def test_categories_and_gaps_that_fit_has_not_seen_are_counted():
+    town = np.resize(["Bonn", "Rome", "Oslo"], len(Y))
+    with pytest.warns(UserWarning, match="one-hot"):
+        model = fitted(TABLE.assign(town=town))
+    new = TABLE.assign(town=np.where(TABLE.index < 3, "Kyiv", town), x2=TABLE.x2.where(TABLE.index != 5))
+    with pytest.warns(UserWarning) as told:
+        prediction = model.predict(new)
+    assert np.isfinite(prediction).all()
+    assert sorted(str(warning.message) for warning in told) == [
+        "column 'town': 3 rows with categories that fit has not seen ('Kyiv'), which count as none of the known ones",
+        "column 'x2': 1 missing value, filled in as the mean of fit",
+    ]

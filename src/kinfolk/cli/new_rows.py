@@ -53,10 +53,7 @@ def rows_for(
     must = [task, *also.values(), *(() if known and not options.drop_missing else names)]
     frame = _checked_gaps(frame, list(dict.fromkeys(must)), options, console, source)
     frame = frame.with_columns(labels_as_in_fit(model, frame, source))
-    X = frame.select(names)
-    for remark in rules.remarks(X) if isinstance(rules, TableRules) else ():
-        console.note(remark)
-    return NewRows(X, frame)
+    return NewRows(frame.select(names), frame)
 
 
 def model_inputs(model: Any, source: Source) -> list[str]:

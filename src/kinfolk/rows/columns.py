@@ -103,13 +103,20 @@ class Columns:
     def read(self, X: Any, name: str) -> ReadRows:
         """Features of new rows, and their task labels if the table has a task column; `name` is for errors."""
         table, labels = read_for_predict(X, self.schema, name)
+        self._tell(table)
         return self.clipped_features(table)._replace(labels=labels)
 
     def read_with_targets(self, X: Any, y: Any, name: str, sample_weight: Any = None) -> tuple[Rows, Array]:
         """Checked rows of a table like that of fit, with targets, and their features."""
         table = held_against(read_table(X), self.schema, name)
         rows = read_rows(table.native, y, task=self.task, sample_weight=sample_weight)
+        self._tell(rows.table)
         return rows, self.features(rows.table)
+
+    def _tell(self, table: Table) -> None:
+        """Warn of what new rows have that those of fit had not: categories, gaps."""
+        for remark in self.transformer.remarks(table.native) if isinstance(self.transformer, TableRules) else ():
+            warnings.warn(remark, UserWarning, stacklevel=5)
 
     def including(self, table: Table) -> Columns:
         """The same with limits that hold the rows of a table without its task column."""

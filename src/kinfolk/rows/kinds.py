@@ -127,18 +127,27 @@ def summaries(frame: Any, names: list[str], schema: Any) -> dict[str, dict[str, 
     for key, value in zip(asked, row, strict=True):
         place, what = key.split("_")
         answers[names[int(place)]][what] = value
+    # Different values are counted, which takes longest, only where they can be those of every row.
+    whole = [name for name in names if answers[name].get("fraction") == 0.0]
+    if whole:
+        counts = here(frame.select(*(_number(name).n_unique().alias(name) for name in whole))).row(0)
+        for name, count in zip(whole, counts, strict=True):
+            answers[name]["distinct"] = count
     return answers
 
 
-def _of_numbers(name: str) -> dict[str, Any]:
+def _number(name: str) -> Any:
     number = nw.col(name).cast(nw.Float64)
-    number = nw.when(~number.is_nan()).then(number)
+    return nw.when(~number.is_nan()).then(number)
+
+
+def _of_numbers(name: str) -> dict[str, Any]:
+    number = _number(name)
     return {
         "min": number.min(),
         "max": number.max(),
         "mean": number.mean(),
         "std": number.std(ddof=0),
-        "distinct": number.n_unique(),
         "fraction": (number - number.floor()).max(),
         "count": number.count(),
         "rows": nw.len(),

@@ -103,7 +103,8 @@ class TableRules(TransformerMixin, BaseEstimator):
         """Find out what the columns hold; lazy frames are asked for summaries of their columns."""
         self.read(X)
         if self.problems_:
-            raise ValueError(". ".join(problem.text for problem in self.problems_.values()))
+            told = ". ".join(problem.text for problem in self.problems_.values())
+            raise ValueError(f"{told}. Correct or empty these values, or drop the columns {list(self.problems_)}")
         return self
 
     def read(self, X: Any) -> Self:
