@@ -1,6 +1,7 @@
 """The page in a real browser: quiet, without network, and every control does what it says."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -290,6 +291,7 @@ def test_coefficients_have_intervals(visit, summary, model):
 def test_harm_is_coloured(visit, summary):
     page = visit(summary)
     harmed = sum(gain <= -5 for gain in summary["tasks"]["gain"])
+    assert all(re.fullmatch(r"-?[\d]+\.\d", text) for text in texts(page, "#tasks td.of-gain"))
     assert page.locator("#tasks td.lost").count() == harmed > 0
     assert page.locator("#error-plot .harmed").count() == sum(
         error > 1.05 * own for error, own in zip(summary["tasks"]["error"], summary["tasks"]["own"], strict=True)

@@ -35,6 +35,7 @@ const SHAPES = [null, "M-1 -1H1V1H-1z", "M0 -1.25L1.15 0.85H-1.15z", "M0 -1.35L1
 const shape = (g) => (g < 0 ? null : SHAPES[Math.floor(g / D.palette.length) % SHAPES.length]);  // null is a disc
 const marker = (g, attributes) => (shape(g) ? svg("path", { ...attributes, d: shape(g) }) : svg("circle", attributes));
 const sized = (node, r) => (node.tagName === "path" ? node.setAttribute("transform", `scale(${r})`) : node.setAttribute("r", r));
+const told = (key, v) => (key === "gain" && typeof v === "number" ? (Math.round(10 * v) / 10 + 0).toFixed(1) : say(v));  // never -0.0
 const lost = (key, v) => key === "gain" && v !== null && v <= -5;  // per cent, as in the sentences above
 const colour = (g) => (g < 0 ? D.outlier : D.palette[g % D.palette.length]);
 const inkOn = (hex) => {
@@ -46,7 +47,7 @@ const inkOn = (hex) => {
 const tip = $("tip");
 const facts = (t) => [
   D.names[t].length > 80 ? cut(D.names[t], 80) : D.names[t],
-  ...D.columns.map((c) => `${c.label}: ${c.key === "group" ? groupName(groupOf(t)) : say(columns(c.key)[t])}`),
+  ...D.columns.map((c) => `${c.label}: ${c.key === "group" ? groupName(groupOf(t)) : told(c.key, columns(c.key)[t])}`),
 ].join("\n");
 const showTip = (text, x, y) => {
   tip.textContent = text;
@@ -230,7 +231,7 @@ const fillPanel = (t) => {
   $("panel").replaceChildren(
     el("div", { class: "top" }, el("h2", { id: "panel-title", tabindex: -1 }, name(t)), close),
     el("table", { class: "facts", id: "panel-facts" }, ...D.columns.map((c) => el("tr", { title: c.help }, el("td", {}, c.label),
-      el("td", { class: lost(c.key, columns(c.key)[t]) ? "number lost" : "number" }, c.key === "group" ? groupName(groupOf(t)) : say(columns(c.key)[t]))))),
+      el("td", { class: lost(c.key, columns(c.key)[t]) ? "number lost" : "number" }, c.key === "group" ? groupName(groupOf(t)) : told(c.key, columns(c.key)[t]))))),
     ...(level ? neighbourPart(t) : []), ...coefficientPart(t), ...sharePart(t), ...pointPart(t));
 };
 let cameFrom = null;
@@ -315,7 +316,7 @@ const drawTable = () => {
   const kind = (key) => `${numeric(key) ? "number" : ""} of-${String(key).replace(/\W/g, "-")}`;
   const row = (t) => {
     const cells = D.columns.map((c) => el("td", { class: kind(c.key) + (lost(c.key, columns(c.key)[t]) ? " lost" : "") },
-      c.key === "group" ? (groupOf(t) < 0 ? "–" : String(groupOf(t) + 1)) : say(columns(c.key)[t])));
+      c.key === "group" ? (groupOf(t) < 0 ? "–" : String(groupOf(t) + 1)) : told(c.key, columns(c.key)[t])));
     return el("tr", { "data-task": t, class: t === opened ? "open" : null }, el("td", {}, link(t)), ...cells);
   };
   const body = el("tbody", {});
