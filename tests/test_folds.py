@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import KFold
 
-from kinfolk import compare, tune
+from kinfolk import GAMTLCV, compare, tune
 from kinfolk.baselines import Independent, MeanShrunk
 from kinfolk.rows.folds import (
     Folds,
@@ -266,3 +266,14 @@ def test_few_times_lower_the_folds_with_a_note():
     assert fold.tolist() == [-1, 1, 0] * 4
     with pytest.raises(ValueError, match="give groups or time"):
         in_order(np.zeros(3), np.arange(3), None, 3)
+
+
+def test_weights_of_zero_may_empty_a_fold_of_wide_targets():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(24, 2))
+    Y = np.where(rng.random((24, 3)) < 0.2, np.nan, rng.normal(size=(24, 3)))
+    part = np.arange(24) // 8
+    folds = [(np.flatnonzero(part != f), np.flatnonzero(part == f)) for f in range(3)]
+    small = {"strengths": (1.0,), "ridges": (1.0,), "anchors": (0.0,), "metrics": ("identity",)}
+    model = GAMTLCV(cv=folds, **small).fit(X, Y, sample_weight=(part < 2) * 1.0)
+    assert np.isfinite(model.coef_).all() and np.isfinite(model.cv_errors_).all()

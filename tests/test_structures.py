@@ -4,7 +4,7 @@ import pytest
 from scipy import sparse
 
 from kinfolk import TaskGraph
-from kinfolk.solvers.graph.communities import louvain, modularity
+from kinfolk.solvers.graph.communities import louvain, merged_groups, modularity
 from problems import clique_graph, knn_graph, random_graph
 
 NAMES = np.array(["ada", "bob", "cyd", "dee"])
@@ -70,3 +70,10 @@ def test_cliques_are_their_own_communities_largest_first():
 def test_a_graph_without_edges_has_only_singles():
     assert sorted(louvain(sparse.csr_array((4, 4)))) == [0, 1, 2, 3]
     assert TaskGraph(sparse.csr_array((1, 1)), np.array(["only"])).communities() == [["only"]]
+
+
+@pytest.mark.parametrize(("size", "groups"), [(1e200, 2), (1e-200, 2), (np.inf, 3)])
+def test_groups_of_points_of_any_size_are_merged_in_finite_time(size, groups):
+    points = np.array([[0.0], [2.0], [1.0], [3.0], [9.0], [11.0]])
+    points = points * size if np.isfinite(size) else np.append(points[:-1], [[size]], axis=0)
+    assert merged_groups(np.array([0, 0, 1, 1, 2, 2]), points).max() + 1 == groups

@@ -107,6 +107,9 @@ def merged_groups(group: NDArray[np.intp], points: Array) -> NDArray[np.intp]:
 def _separation(group: NDArray[np.intp], points: Array) -> Array:
     """Root mean squared distance between two groups over the larger of those inside them; infinite on the diagonal."""
     size = np.bincount(group).astype(float)
+    if not np.isfinite(points).all():
+        return np.full((len(size), len(size)), np.inf)  # nothing is known of such points: all groups stay apart
+    points = points / max(float(np.abs(points).max()), TINY)  # squares of very large ones would be infinite
     member = np.zeros((len(size), len(group)))
     member[group, np.arange(len(group))] = 1 / size[group]
     centre = member @ points
