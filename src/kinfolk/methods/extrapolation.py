@@ -22,6 +22,7 @@ END = 1 / 3  # of the range, held out
 LEAST_RANGE = 30  # rows below which the range says little about what may come
 LEAST_ROWS = 10
 LEAST_TASKS = 3
+ROUNDING = 1e-9
 MOST_ROWS = 20_000  # of the trial; more rows are represented by every k-th task
 RIDGE = 0.02  # on the mean that tasks are shrunk to in the trial
 
@@ -54,7 +55,7 @@ class _Trial:
         x = sign * self.X[:, feature]
         if not len(x) or len(np.unique(x[:1000])) < 3:
             return MARGIN
-        outer = x > x.max() - END
+        outer = x >= x.max() - END - ROUNDING  # of evenly spaced times the one at the edge counts
         kept = np.bincount(self.codes[~outer], minlength=self.codes.max() + 1)
         judged = outer & (kept[self.codes] > 0)
         tasks = np.unique(self.codes[judged])
