@@ -15,7 +15,7 @@ from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.equations import normal_equations
 from kinfolk.solvers.ridge import typical_eigenvalue
 
-# Set on the tables of benchmarks/arena.py marked "tuned"; docs/benchmarks.md has what the others gave.
+# Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
 MARGIN = 0.25  # of the range, beyond either end
 TRUSTED = 1.0  # the same at an end where the line has shown to hold
 END = 1 / 3  # of the range, held out

@@ -41,7 +41,7 @@ CLEARLY = 0.05  # relative difference of held-out errors at which random slopes 
 LEAST_SHARE = 1e-3
 LEAST_ERROR = 0.05  # of the median task's error: tasks that are fitted better do not weigh more
 ROUNDING = 1e-12  # of the squared errors
-# Set on the tables of benchmarks/arena.py marked "tuned"; docs/benchmarks.md has what the others gave.
+# Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
 DOUBT = 1.5  # factor of the variance of a task's own estimate: its folds share rows
 PRIOR_TASKS = 5  # tasks that are no loners, added to those at hand
 LONER_ROUNDS = 100
