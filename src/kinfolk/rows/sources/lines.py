@@ -192,5 +192,7 @@ def _quote_trouble(error: str) -> str:
 
 
 def first_line(error: object) -> str:
-    """What an error says first."""
+    """What an error says first; a reader that broke down says nothing that helps."""
+    if type(error).__name__ == "PanicException":
+        return "it is damaged, and its reader gave up. Write it again, or save it as CSV or Parquet"
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
