@@ -47,7 +47,7 @@ def model(request, rows):
 
 def coefficients(part):
     W, c = part.equations.coefficients(part.unknowns())
-    return part.share * W / part.units, part.share * c
+    return part.shares[:, None] * W / part.units, part.shares * c
 
 
 def test_the_map_applied_to_the_targets_is_the_model(model):
@@ -60,7 +60,7 @@ def test_rows_of_the_design_times_the_unknowns_are_predictions(model, rows):
     X, codes = rows[0][:, 1:], rows[0][:, 0].astype(int)
     X = model.rbf_.transform(X) if isinstance(model, RBFGAMTL) else X
     parts = [
-        s.share * (np.einsum("np,np->n", s.design(X, codes), s.unknowns()[codes]) + s.equations.y0[codes])
+        s.shares[codes] * (np.einsum("np,np->n", s.design(X, codes), s.unknowns()[codes]) + s.equations.y0[codes])
         for s in model.model_.maps
     ]
     np.testing.assert_allclose(sum(parts), model.predict(rows[0]), atol=1e-7)

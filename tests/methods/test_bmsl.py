@@ -311,7 +311,7 @@ def test_texts_of_errors(parameters, text):
 
 def test_unseen_task_is_named(own_model):
     with pytest.warns(UserWarning, match="task 99, not seen in fit"):
-        own_model[0].predict(np.full((1, 7), 99.0))
+        own_model[0].predict(np.r_[99.0, np.zeros(6)][None])
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -61,7 +61,7 @@ def task_errors(
     groups : one label per row, kept on one side
     """
     if model.gram is not None and not same_rows(model.gram, gram):
-        return _on_new_rows(model, model.gram, gram.reindex(model.labels))
+        return _on_new_rows(model, model.gram, rows, gram.reindex(model.labels))
     folds = _folds(model, rows, X, gram, groups)
     whole = "whole groups of rows" if groups is not None else "the rows of each task spread over the folds"
     whole = "in time, each fold trained on what was before it" if isinstance(groups, InTime) else whole
@@ -100,14 +100,17 @@ def _folds(model: Model, rows: Rows, X: Array, gram: GramStats, groups: Any) -> 
     return folds_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=seed)
 
 
-def _on_new_rows(model: Model, training: GramStats, test: GramStats) -> TaskErrors:
+def _on_new_rows(model: Model, training: GramStats, rows: Rows, test: GramStats) -> TaskErrors:
+    assert model.columns is not None
+    # What the model predicts with: rows far out are clipped, as by predict.
+    within = rows.gram(model.columns.clipped_features(rows.table).features, test.feature_names).reindex(model.labels)
     own, pooled = _ridges(Folds(training + test, (test,)))
     said = (
         "These rows are not those of the fit, so they are a test set: the model as it was fitted, beside ridges on the "
         "statistics of its training rows, with penalties chosen on the test rows themselves (in their favour). If some "
         "of the rows were in the fit, the model's errors are too good."
     )
-    return TaskErrors(rmse(squared_errors(test, model.coef, model.intercept), test.n), own, pooled, said)
+    return TaskErrors(rmse(squared_errors(within, model.coef, model.intercept), test.n), own, pooled, said)
 
 
 def _ridges(folds: Folds) -> tuple[Array, Array]:
