@@ -171,7 +171,14 @@ def ends_well(case: Case, model, *, may_warn: bool = True) -> Outcome | None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("error")
         warnings.filterwarnings("always", category=ConvergenceWarning)
-        for note in ("feature .* is constant within", "left out", "missing values are filled in"):
+        # Rows of weight 0, or without a target, are no training rows, and may lie far from those.
+        notes = (
+            "feature .* is constant within",
+            "left out",
+            "missing values are filled in",
+            "some rows lie far beyond",
+        )
+        for note in notes:
             warnings.filterwarnings("ignore", message=note, category=UserWarning)
         try:
             outcome = case.fit(model)

@@ -108,7 +108,8 @@ def _level(A: sparse.csr_array, confidence: sparse.csr_array | None = None) -> d
     i, j, weight = heaviest_edges(A)
     level = {"i": i.tolist(), "j": j.tolist(), "w": short(weight)}
     if confidence is not None:
-        level["c"] = short(np.asarray(confidence[i, j]).ravel(), 2)
+        found = confidence[i, j]  # sparse or not, by the version of SciPy
+        level["c"] = short(np.ravel(found.toarray() if sparse.issparse(found) else found), 2)
     return level | {"neighbors": round(A.nnz / max(A.shape[0], 1), 1)}
 
 

@@ -405,7 +405,9 @@ def by_appearance(codes: NDArray[np.intp]) -> NDArray[np.intp]:
 def folds_for_groups(count: int, k: int, name: str) -> int:
     """How many folds there are of so many groups: k, or with a warning one per group if there are fewer."""
     if count < 2:
-        raise ValueError(f"cross-validation keeps groups together, but {name} has {count}: it needs at least 2")
+        raise ValueError(
+            f"cross-validation keeps the rows of a group together, but {name} has {count}: it needs at least 2"
+        )
     if count < k:
         warnings.warn(f"{name} has {count} groups: {count} folds in place of cv={k}", UserWarning, stacklevel=3)
     return min(count, k)

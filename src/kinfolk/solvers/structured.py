@@ -133,7 +133,7 @@ class StructuredProblem:
 
     def _curvature(self, Om: Array) -> Array:
         """Bound on the Hessian in W, one number per task (T, 1)."""
-        coupled = float(linalg.eigvalsh(Om, subset_by_index=[len(Om) - 1, len(Om) - 1])[0])
+        coupled = float(np.linalg.eigvalsh(Om)[-1])  # all of them: asked for one alone, LAPACK gives up on odd matrices
         return (self._own_curvature + self.strength * coupled) * (1 + MARGIN)
 
     def _stationarity(self, W: Array, gradient: Array, curvature: Array) -> float:
