@@ -16,7 +16,7 @@ help:
 	@echo "make check      ruff and mypy"
 	@echo "make oldest     run the core's tests with the oldest supported dependencies"
 	@echo "make docs       build the documentation and its gallery (docs/_build/html/index.html)"
-	@echo "make wheel      build wheel and sdist, install the wheel in a clean environment, run it"
+	@echo "make wheel      build wheel and sdist, install the both in a clean environment, run them"
 	@echo "make fuzz       20,000 random tables and spoiled model files, signals, full disks (two hours; goes on where it was)"
 	@echo "make bench      run the benchmarks"
 	@echo "make bench-check  compare times, relative to those of peers, with the recorded ones (five minutes)"
@@ -103,8 +103,12 @@ wheel: $(VENV)/.dev
 	rm -rf dist .venv-wheel
 	$(BIN)/python -m hatchling build -d dist
 	$(PYTHON) -m venv .venv-wheel
-	.venv-wheel/bin/python $(PIP) "$$(ls dist/*.whl)[plots]"
-	cd .venv-wheel && bin/kinfolk --version && bin/kinfolk methods && bin/kinfolk demo --out demo
+	.venv-wheel/bin/python $(PIP) "$$(ls dist/*.whl)[files,plots]"
+	cd .venv-wheel && bin/kinfolk --version && bin/kinfolk methods && bin/kinfolk demo --out demo && \
+	  bin/kinfolk demo --table parks.csv && \
+	  bin/kinfolk fit parks.csv --task car_park --target percent_full --out parks.kin --report report.html
+	.venv-wheel/bin/python $(PIP) --no-deps --force-reinstall dist/*.tar.gz
+	cd .venv-wheel && bin/kinfolk predict parks.kin parks.csv --out predictions.csv
 	rm -rf .venv-wheel
 
 fuzz: $(VENV)/.dev

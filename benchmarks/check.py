@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import warnings
 from pathlib import Path
 
@@ -22,21 +21,11 @@ from fit import ridge_loop, table
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.datasets import load_parkinsons
 from kinfolk.threads import single_threaded
-from serving import measured
+from serving import measured, seconds
 from tune import grid_loop
 
 RECORDED = Path(__file__).with_name("recorded.json")
 WORSE = 1.5
-
-
-def seconds(function, repeats=3):
-    """The least processor time of some runs."""
-    least = np.inf
-    for _ in range(repeats):
-        started = time.process_time()
-        function()
-        least = min(least, time.process_time() - started)
-    return least
 
 
 def small_table(T=85, rows=461, d=3):

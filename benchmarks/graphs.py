@@ -2,7 +2,8 @@
 
     python benchmarks/graphs.py [--runs 3] [--curves]
 
-prints two tables in Markdown. `--curves` adds RBFGAMTL, which takes minutes.
+prints two tables in Markdown. `--curves` adds RBFGAMTL, which takes minutes: so many runs of the Wiener network, and
+one of the others.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kinfolk.reproduce.settings import SETTINGS
 from kinfolk.reproduce.splits import Split, split
 from kinfolk.reproduce.yardsticks import judged
 
-STRENGTHS = (0.1, 1.0, 10.0, 100.0)
+STRENGTHS = ("auto", 0.1, 1.0, 10.0, 100.0)
 KEYS = {
     "Syn 1, own inputs": "syn1-own",
     "Syn 1, shared inputs": "syn1-shared",
@@ -53,7 +54,7 @@ def fitted(method, rows: Split):
 
 def neighbors_table() -> None:
     """Mean number of neighbours in the shown graph at every strength, beside the wanted number and the coupling's."""
-    print("| tasks | T | wanted | " + " | ".join(f"strength {s:g}" for s in STRENGTHS) + " | loners | coupling |")
+    print("| tasks | T | wanted | " + " | ".join(f"strength {s}" for s in STRENGTHS) + " | loners | coupling |")
     print("| --- | ---: | ---: | " + "---: | " * (len(STRENGTHS) + 2))
     cases = {name: (lambda key=key: split(SETTING[key], 0)) for name, key in KEYS.items()}
     cases |= {f"around one mean, {T}": (lambda T=T: scattered(T)) for T in SCATTERED}
@@ -71,13 +72,12 @@ def reading_table(runs: int, curves: bool) -> None:
     """What the shown graph of the tuned estimators finds; means over runs."""
     print("\n| tasks | method | runs | neighbours | edges | AUC | ARI | loners found | false | what the data say |")
     print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
-    methods = {"GAMTLCV": GAMTLCV} | ({"RBFGAMTL": RBFGAMTL} if curves else {})
+    methods = [GAMTL, GAMTLCV, *([RBFGAMTL] if curves else [])]
     for name, key in KEYS.items():
-        for kind, method in methods.items():
-            if kind == "RBFGAMTL" and key.startswith("syn"):
-                continue
-            several = runs if key.startswith("syn") or (kind == "RBFGAMTL" and key.startswith("wiener")) else 1
-            print(f"| {name} | {kind} | {several} | {_means(key, method, several)} |", flush=True)
+        for method in methods:
+            drawn = ("wiener",) if method is RBFGAMTL else ("syn", "wiener")
+            several = runs if key.startswith(drawn) else 1
+            print(f"| {name} | {method.__name__} | {several} | {_means(key, method, several)} |", flush=True)
 
 
 def _means(key: str, method, runs: int) -> str:
@@ -88,7 +88,7 @@ def _means(key: str, method, runs: int) -> str:
         facts = {"neighbors": model.adjacency_.nnz / len(model.tasks_), "edges": model.adjacency_.nnz / 2}
         facts["false"] = len(model.graph_.outliers())
         if rows.truth:
-            facts |= recovered(model.graph_, model.coef_, rows.truth)
+            facts |= recovered(model.graph_, None if method is RBFGAMTL else model.coef_, rows.truth)
             facts["false"] = facts["outliers_false"]
         elif key in SETTING:
             scores = model.adjacency_.toarray()

@@ -25,14 +25,18 @@ def table(T, n=10, seed=0):
     return np.column_stack([task, X]), np.einsum("nd,nd->n", X, W[task]) + rng.normal(size=T * n)
 
 
-def milliseconds(function, repeats=30):
+def seconds(function, repeats=3):
     """The least processor time of some calls: other work on the machine only adds to it."""
     least = np.inf
     for _ in range(repeats):
         started = time.process_time()
         function()
         least = min(least, time.process_time() - started)
-    return 1e3 * least
+    return least
+
+
+def milliseconds(function, repeats=30):
+    return 1e3 * seconds(function, repeats)
 
 
 def measured(T):

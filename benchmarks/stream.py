@@ -67,21 +67,27 @@ def gram_of_file(path):
     return gram_of_file(path, task="task", target="y")
 
 
+def gram_of_frame(frame):
+    import narwhals as nw
+
+    from kinfolk.rows.sources.frames import sum_frame
+    from kinfolk.rows.sources.roles import choose_roles
+
+    lazy = nw.from_native(frame)
+    return sum_frame(lazy, choose_roles(list(lazy.collect_schema()), "the table", task="task", target="y"))[0]
+
+
 def lazy_polars(path):
     import polars as pl
 
-    from kinfolk.rows.sources.frames import gram_of_frame
-
-    return gram_of_frame(pl.scan_parquet(path), task="task", target="y")
+    return gram_of_frame(pl.scan_parquet(path))
 
 
 def lazy_duckdb(path):
     import duckdb
 
-    from kinfolk.rows.sources.frames import gram_of_frame
-
     with duckdb.connect() as connection:
-        return gram_of_frame(connection.sql(f"select * from '{path}'"), task="task", target="y")
+        return gram_of_frame(connection.sql(f"select * from '{path}'"))
 
 
 def folds_of_file(path):
@@ -141,9 +147,9 @@ def main():
         )
         results = measured(path, options.repeats)
         print("| | seconds | CPU seconds | peak GB | times the fastest sum |\n|---|---|---|---|---|")
-        fastest = min(results[function.__name__][0] for function in SUMS)
+        fastest = min(results[function.__name__][1] for function in SUMS)  # CPU seconds: others may be at work
         for name, (wall, cpu, peak) in results.items():
-            print(f"| {name.replace('_', ' ')} | {wall:.2f} | {cpu:.2f} | {peak:.2f} | {wall / fastest:.2f} |")
+            print(f"| {name.replace('_', ' ')} | {wall:.2f} | {cpu:.2f} | {peak:.2f} | {cpu / fastest:.2f} |")
 
 
 if __name__ == "__main__":

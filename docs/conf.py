@@ -14,7 +14,7 @@ from kinfolk.baselines import METHODS
 # The methods to compare with are those that are in the folder: their list is written anew with every build.
 names = "".join(f"   {name}\n" for name in METHODS)
 listed = f".. currentmodule:: kinfolk.baselines\n.. autosummary::\n   :toctree: api\n   :template: class.rst\n\n{names}"
-(Path(__file__).parent / "methods.inc").write_text(listed)
+(Path(__file__).parent / "methods.rst").write_text(listed)
 
 project = "kinfolk"
 author = "The kinfolk developers"
@@ -29,12 +29,13 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "gallery/**.md5", "gallery/**.json", "gallery/**.ipynb", "gallery/**.py", "README.md"]
+gallery_files = [f"gallery/**.{ending}" for ending in ("md5", "json", "ipynb", "py")]
+exclude_patterns = ["_build", *gallery_files, "README.md", "methods.rst"]
 
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "deflist"]
 
-autosummary_generate = True
+autosummary_generate = ["api.rst", "methods.rst"]  # a page for every name they list
 autodoc_typehints = "none"  # the docstrings say it in words
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False

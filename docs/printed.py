@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("quickstart.md", "cli.md", "coming-from.md"))]
+PAGES = ("quickstart.md", "cli.md", "coming-from.md", "interoperability.md")
+DOCUMENTS = [ROOT / "README.md", *(ROOT / "docs" / name for name in PAGES)]
 NOT_RUN = ("pip ", "make ", "git ", "kinfolk fit postgres:", "kinfolk reproduce")  # installs, builds, a server, hours
 BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
 NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
@@ -64,12 +65,15 @@ def run(kind, code, folder):
     source = str(ROOT / "src")
     environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "PYTHONPATH": source, "MPLBACKEND": "Agg"}
     environment |= {"OPENBLAS_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
-    command = [sys.executable, "-c", code] if kind == "python" else ["bash", "-c", code]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    # Notices of a command belong to what is shown; beside a block of Python other libraries log what they like.
+    command, notices = (
+        ([sys.executable, "-c", code], subprocess.PIPE)
+        if kind == "python"
+        else (["bash", "-c", code], subprocess.STDOUT)
     )
+    done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=notices, text=True)
     if done.returncode:
-        raise RuntimeError(f"{code}\n{done.stdout}")
+        raise RuntimeError(f"{code}\n{done.stdout}{done.stderr or ''}")
     return done.stdout
 
 

@@ -94,7 +94,7 @@ def test_edges_and_weights_are_each_best_for_the_other(data):
     model = GAMTL(task=data.task).fit(data.data, data.target)
     part = model.model_.parts[0]
     problem = part.coupling.problem(part.equations(model.gram_))
-    V = problem.equations.unknowns(model.coef_, model.intercept_)
+    V = problem.equations.unknowns(model.coef_ * part.units, model.intercept_)
     np.testing.assert_allclose(V, part.V, atol=1e-8)
     around = Neighborhood(problem, V, np.asarray(model.coupling_.sum(axis=1)).ravel())
     v = V[4] + 0.3

@@ -1,4 +1,4 @@
-"""Every command and code block of README, quick start, command line and coming-from runs and prints what it says."""
+"""Every command and code block of README and the pages in docs/printed.py runs and prints what it says."""
 
 import re
 import sys
@@ -44,3 +44,11 @@ def test_numbers_may_differ_by_a_little_and_words_may_not():
     assert not differs("error 11.08 in 4 s\n", "error 11.10 in 19 s\n")
     assert differs("error 11.08\n", "error 12.1\n") and differs("helps\n", "hurts\n") and differs("a\n", "a b\n")
     assert not differs("a 1\n...\nz\n", "a 1\nb\nc\nz\n")
+
+
+def test_how_good_quotes_only_what_is_printed_elsewhere():
+    def decimals(name):
+        return set(re.findall(r"\d+\.\d+|\d+,\d{3}", (ROOT / "docs" / name).read_text()))
+
+    printed = decimals("benchmarks.md") | decimals("scaling.md") | decimals("reliability.md")
+    assert decimals("how-good.md") - printed <= {"1.64"}  # standard deviations of a 90 % interval

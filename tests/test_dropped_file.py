@@ -87,5 +87,5 @@ def test_a_file_dropped_into_the_folder_shows_everywhere(copy):
 def test_the_documentation_lists_what_is_in_the_folder():
     """The list of methods in the reference is written by the build, from the folder."""
     docs = Path(__file__).parents[1] / "docs"
-    assert ".. include:: methods.inc" in (docs / "api.rst").read_text()
+    assert ".. include:: methods.rst" in (docs / "api.rst").read_text()
     assert "for name in METHODS" in (docs / "conf.py").read_text()

@@ -15,10 +15,11 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from kinfolk import GAMTL
+from kinfolk import GAMTL, GAMTLCV
 from kinfolk.methods.gamtl.calibrate import METRICS
+from kinfolk.methods.gamtl.defaults import fall_into_groups
 from kinfolk.methods.registry import all_methods
-from kinfolk.rows.folds import assign_folds
+from kinfolk.rows.fold_numbers import assign_folds
 from kinfolk.solvers.equations import INTERCEPTS
 
 ROUNDING = 1e-9  # of the range of the predictions
@@ -110,6 +111,56 @@ def test_rows_in_another_order_in_the_same_folds_change_no_prediction(name):
     one = predictions(scaled(made(name, **quick | folds)), TABLE, Y)
     two = predictions(scaled(made(name, **quick | moved)), TABLE.iloc[ORDER], Y[ORDER])
     assert np.abs(two - one[ORDER]).max() <= SOLVER.get(name, ROUNDING) * np.ptp(one)
+
+
+@pytest.mark.parametrize("options", [{}, {"strength": 1.0, "anchor": 0.5}], ids=["defaults", "anchored"])
+def test_among_many_tasks_too_names_say_nothing(options):
+    """Groups and variances of many tasks are judged by some of them: by content, not by the order of labels."""
+    rng = np.random.default_rng(2)
+    T, d, n = 220, 5, 12
+    codes = np.repeat(np.arange(T), n)
+    inputs = rng.normal(size=(T * n, d))
+    slopes = rng.normal(size=(12, d))[rng.integers(12, size=T)] + 0.2 * rng.normal(size=(T, d))
+    y = (inputs * slopes[codes]).sum(axis=1) + rng.normal(size=T * n)
+    grams = []
+    found = []
+    for name in (np.arange(T), rng.permutation(T), rng.permutation(T)):
+        model = GAMTL(task=0, unseen="mean", **options).fit(np.column_stack([name[codes], inputs]), y)
+        grams.append(model.gram_)
+        known = model.predict(np.column_stack([name[codes], inputs])[:240], return_std=True)
+        stranger = model.predict(np.column_stack([np.full(20, T), inputs[:20]]), return_std=True)
+        found.append(np.hstack([*known, *stranger]))
+    for other in found[1:]:
+        np.testing.assert_allclose(other, found[0], rtol=1e-7, atol=1e-9)
+    assert len({bool(fall_into_groups(gram)) for gram in grams}) == 1
+
+
+BY_TREES = {"columns in another order": 1e-2}  # of two columns that split alike they take the first
+
+
+@pytest.fixture(scope="module")
+def few_trees():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kinfolk.methods.trunk_search.ROUNDS", 60)
+        patch.setattr("kinfolk.methods.trunk_search.STEP", 30)
+        yield
+
+
+@pytest.fixture(scope="module")
+def with_a_trunk(few_trees):
+    y = Y + 4 * (np.abs(TABLE.b) > 1).to_numpy()
+    model = GAMTLCV(task="task", trunk="auto", **QUICK["gamtlcv"])
+    before = predictions(model, TABLE, y)
+    assert model.trunk_helps_
+    return before, y
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_beside_a_trunk_too(with_a_trunk, few_trees, change):
+    before, y = with_a_trunk
+    do, undo = CHANGES[change]
+    after = undo(predictions(GAMTLCV(task="task", trunk="auto", **QUICK["gamtlcv"]), *do(TABLE, y)))
+    assert np.abs(after - before).max() <= BY_TREES.get(change, ROUNDING) * np.ptp(before)
 
 
 def test_folds_follow_positions_alone():

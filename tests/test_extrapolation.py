@@ -1,14 +1,19 @@
 """Rows far beyond the training rows: clipped at every door, told once, uncertain; honest trends go on."""
 
 import warnings
+from itertools import product
 
+import dask.dataframe as dd
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.preprocessing import StandardScaler
 
-from kinfolk import GAMTL, RBFGAMTL, load
+from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, load
 from kinfolk.baselines import Pooled, RandomSlopes
 from kinfolk.export.onnx import to_onnx
+from kinfolk.large import fit_file, gram_of_file
 from kinfolk.methods.extrapolation import MARGIN, TRUSTED, trusted_limits
 
 
@@ -69,6 +74,16 @@ def test_columns_that_never_vary_have_no_limits():
     np.testing.assert_array_equal(limits[:, 0], [-np.inf, np.inf])
 
 
+def test_wide_tables_have_the_same_margin_at_every_end():
+    """Trying every end of 150 columns would take longer than the fit."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(1200, 150))
+    codes = np.repeat(np.arange(4), 300)
+    low, high = trusted_limits(X, X.sum(axis=1), codes)
+    size = np.ptp(X, axis=0)
+    np.testing.assert_allclose([low, high], [X.min(axis=0) - MARGIN * size, X.max(axis=0) + MARGIN * size])
+
+
 def test_standard_deviations_grow_with_the_distance():
     X, y = noise_table()
     model = RandomSlopes(task="task").fit(X, y)
@@ -121,3 +136,52 @@ def test_new_rows_widen_the_limits():
     assert model.model_.columns.limits[1, 0] == 30
     model.adopt(FAR.with_columns(task=pl.Series([8, 8]), x=pl.Series([40.0, 1.0])), [1.0, 2.0])
     assert model.model_.columns.limits[1, 0] == 40
+
+
+def _doors(X, y, tmp_path):
+    """The same rows where only statistics of them are seen, each with the model that is to be fitted to it."""
+    table = X.with_columns(y=y)
+    file = tmp_path / "rows.parquet"
+    table.write_parquet(file)
+    names = {"task": "task", "target": "y"}
+    return {
+        "file": lambda model: fit_file(model, file, target="y"),
+        "lazy": lambda model: model.fit(table.lazy(), "y"),
+        "DuckDB": lambda model: model.fit(duckdb.from_arrow(table.to_arrow()), "y"),
+        "Dask": lambda model: model.fit(dd.from_pandas(table.to_pandas(), npartitions=3), "y"),
+        "statistics": lambda model: model.fit_gram(gram_of_file(file, **names)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("door", "features"),
+    [("statistics", None), *product(["file", "lazy", "DuckDB", "Dask"], [None, StandardScaler()])],
+)
+def test_statistics_know_their_range_and_clip_beyond_it(door, features, tmp_path):
+    """Lines cannot be tried without rows, so both ends have the margin of an end where they hold."""
+    X, y = noise_table()
+    fit = _doors(X, y, tmp_path)[door]
+    model = fit(Pooled(task="task", penalty=0.1, features=features))
+    ends = np.array([X["x"].min(), X["x"].max()])
+    limit = ends[1] + TRUSTED * (ends[1] - ends[0])
+    with pytest.warns(UserWarning, match="far beyond the training rows"):
+        prediction = model.predict(FAR)
+    np.testing.assert_allclose(prediction, model.predict(FAR.with_columns(x=pl.Series([limit, 0.5]))), rtol=1e-9)
+    assert model.predict(FAR.lazy()).collect()["prediction"].to_list() == pytest.approx(prediction.tolist())
+    linear = fit(Pooled(task="task", penalty=0.1, features=features, extrapolate="linear"))
+    assert linear.model_.columns.limits is None
+
+
+def test_folds_of_a_file_know_their_range(tmp_path):
+    X, y = noise_table()
+    X.with_columns(y=y).write_parquet(tmp_path / "rows.parquet")
+    model = fit_file(GAMTLCV(task="task"), tmp_path / "rows.parquet", target="y")
+    np.testing.assert_allclose(np.mean(model.model_.columns.limits[:, 0]), (X["x"].min() + X["x"].max()) / 2)
+
+
+def test_a_stream_that_begins_with_few_rows_has_limits_when_there_are_enough():
+    X, y = noise_table()
+    model = GAMTL(task="task").partial_fit(X[::10], y[::10])
+    assert not np.isfinite(model.model_.columns.limits).any()
+    model.partial_fit(X, y)
+    assert np.isfinite(model.model_.columns.limits).all()

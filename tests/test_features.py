@@ -13,7 +13,7 @@ from kinfolk.baselines import Independent, MeanShrunk
 from kinfolk.estimators.gamtlcv import head_error
 from kinfolk.methods.rbf import FLOOR, RBFFeatures, place_centers, slope_scale, spread_of_inputs
 from kinfolk.methods.rbf_search import Axes, Setting, TaskRows, search_features
-from kinfolk.rows.folds import assign_folds
+from kinfolk.rows.fold_numbers import assign_folds
 from kinfolk.rows.gram import GramStats
 
 # Needs arrays of other libraries, and skips unless an environment variable is set.

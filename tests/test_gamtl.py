@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from kinfolk import GAMTL, GramStats
-from kinfolk.datasets import make_groups
+from kinfolk.datasets import make_circle, make_groups
 from kinfolk.graph import squared_distances
 from kinfolk.methods.gamtl.alternate import Alternation, alternate
 from kinfolk.methods.gamtl.objective import objective_terms
@@ -330,6 +330,25 @@ def test_a_rise_within_the_noise_of_the_objective_is_none(noise, rounds):
     assert (end.n_iter, end.converged) == (rounds, noise > 0)  # not converged: the graph had not settled
 
 
+@pytest.mark.parametrize("strength", [0.1, 1.0, 10.0])
+def test_rounds_that_look_ahead_end_where_plain_ones_do_and_never_climb(strength, monkeypatch):
+    data = make_circle(random_state=1)
+    model = GAMTL(task=data.task, strength=strength, tol=1e-9)
+    ahead = model.fit(data.data, data.target).objective_history_
+    monkeypatch.setattr("kinfolk.methods.gamtl.alternate.Secant.ahead", lambda secant: secant.value)
+    plain = model.fit(data.data, data.target).objective_history_
+    assert (np.diff(ahead) <= 1e-12 * np.abs(ahead).max()).all()
+    assert len(ahead) <= len(plain) + 1  # the last round is a plain one
+    assert ahead[-1] == pytest.approx(plain[-1], rel=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:the alternation has not converged in 2 rounds")
+def test_what_few_rounds_leave_is_told_beside_what_the_last_step_proves():
+    found = GAMTL(task="who", max_iter=2, tol=1.0).fit(*frame(T=30, n=(6, 12), seed=4)).optimality_
+    assert found["last_step_gap"] < 1e-10 < found["duality_gap"]
+    assert found["certified"] == 1.0
+
+
 def test_fits_of_features_of_very_different_size_are_finite():
     equations = normal_equations(gram(5, T=3, d=2), "free")
     assert np.isfinite(independent(equations, np.full((2, 2), 1e40))).all()
@@ -356,7 +375,7 @@ def test_the_gap_is_proven_by_the_multipliers_of_the_best_graph_where_degrees_pr
     best, factor = problem.graph_step(W, None), np.ones((4, 4))
     factor[3] = factor[:, 3] = 0.99  # of the tiny edges of the far task
     near = replace(best, value=sparse.csr_array(best.value.multiply(factor)))
-    found = problem.optimality(Alternation(Solution(W, 0, 0.0, True), near, np.ones(1), 0.0, True))
+    found = problem.optimality(Alternation(Solution(W, 0, 0.0, True), near, np.ones(1), True))
     assert found["graph_residual"] > 1e3
     assert 0 < found["duality_gap"] < 1e-4
 
@@ -394,3 +413,19 @@ def test_a_start_graph_is_where_the_alternation_begins():
 def test_an_unknown_start_is_named():
     with pytest.raises(ValueError, match="A0='norm' must be a graph"):
         GAMTL(A0="norm").fit_gram(gram())
+
+
+@pytest.mark.parametrize(("make", "metric"), [(make_groups, "identity"), (make_circle, "learned")])
+def test_without_numbers_groups_keep_the_raw_form_and_a_circle_takes_the_mixed_model(make, metric):
+    b = make(random_state=3)
+    model = GAMTL(task=b.task).fit(b.data, b.target)
+    raw = GAMTL(task=b.task, strength=1.0).fit(b.data, b.target)
+    assert model.model_.parts[0].coupling.recipe.metric == metric
+    assert model.score(b.test_data, b.test_target) > raw.score(b.test_data, b.test_target) - 0.02
+
+
+def test_a_given_number_is_used_on_features_as_they_are():
+    for given in ({"strength": 1.0}, {"ridge": 1.0}):
+        one = GAMTL(task="who", **given).fit(TABLE, Y)
+        full = GAMTL(task="who", strength=1.0, ridge=1.0, anchor=0.0, metric="identity").fit(TABLE, Y)
+        np.testing.assert_array_equal(one.coef_, full.coef_)

@@ -7,10 +7,11 @@ from sklearn.metrics import roc_auc_score
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, load
 from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.datasets import make_circle, make_groups
-from kinfolk.estimators.gamtlcv import feature_scale
 from kinfolk.judge.errors import paired_gain
 from kinfolk.judge.trials import try_all
-from kinfolk.methods.mixture import best_mixture, cross_errors, limits, mixture_errors, own_ridge_shares
+from kinfolk.methods.gamtl.defaults import feature_scale
+from kinfolk.methods.mixture import Member, Mixture, Search, limits
+from kinfolk.methods.shares import best_mixture, cross_errors, mixture_errors, own_ridge_shares
 from kinfolk.rows.folds import Folds, folds_of_rows
 from kinfolk.rows.gram import GramStats, squared_errors
 from kinfolk.rows.tasks import read_rows
@@ -227,6 +228,17 @@ def test_curves_are_used_only_where_they_help():
     assert any(name.startswith("curves") for name in bent.mixture_)
 
 
+@pytest.mark.parametrize("given", [{}, {"intercept": "free"}, {"trunk": "auto"}, {"nonlinear": "auto"}])
+def test_short_series_are_judged_in_time_though_the_first_fold_has_one_row_per_task(given):
+    rng = np.random.default_rng(3)
+    when = np.tile(np.arange(6.0), 12)
+    table = np.column_stack([np.repeat(np.arange(12), 6), when])
+    y = 5 * rng.normal(size=12)[table[:, 0].astype(int)] + 2 * when + 0.1 * rng.normal(size=len(when))
+    past = when < 5
+    model = GAMTLCV(task=0, cv=4, **QUICK, **given).fit(table[past], y[past], time=when[past])
+    assert np.sqrt(np.mean((model.predict(table[~past]) - y[~past]) ** 2)) < 0.3
+
+
 def test_curves_in_time_are_judged_by_what_follows():
     table, _ = noise_rows(2, 30, d=2)
     when = np.tile(np.arange(30), 6)
@@ -394,3 +406,43 @@ def test_tasks_that_differ_by_chance_keep_the_common_mixture():
     found = own_ridge_shares(E, p, np.array([0.0, 1.0]), np.full(200, 6.0))
     assert found.mean() < 0.02
     assert mixture_errors(E, p + found[:, None] * ([0.0, 1.0] - p)).sum() < 1.01 * mixture_errors(E, p).sum()
+
+
+def test_two_rows_are_no_evidence_for_a_ridge_of_their_own():
+    """Each row is predicted by the other one, so that both residuals are one number, which any mixture may fit."""
+    r = np.random.default_rng(0).normal(size=(50, 1, 2)) * np.array([[1.0], [-1.0]])
+    E = np.einsum("tnm,tnk->tmk", r, r)
+    assert own_ridge_shares(E, np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.full(50, 2.0)).max() == 0
+
+
+def test_among_many_tasks_points_that_lose_by_far_are_tried_on_one_fold():
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(300), 10)
+    X = rng.normal(size=(len(task), 1))
+    y = 3 * X[:, 0] + rng.normal(size=len(task))
+    rows = read_rows(np.column_stack([task, X]), y, task=0)
+    folds = folds_of_rows(rows, X, rows.gram(X, ("x",)), cv=5, random_state=0)
+    search = Search(folds, None, None)
+    search.add([Member("good", Independent(penalty=0.1), has_graph=True)])
+    near = Independent(penalty=0.2)
+    search.add([Member("near", near, has_graph=True), Member("hopeless", Independent(penalty=1e3), has_graph=True)])
+    assert set(search.tried) == {"good", "near"} and set(search.dropped) == {"hopeless"}
+    assert [(row["name"], row["folds"]) for row in search.table()] == [("good", 5), ("near", 5), ("hopeless", 1)]
+    whole = try_all([near], folds)[0]
+    assert np.array_equal(search.trial("near").coef, whole.coef)
+    assert search.error("near") == whole.errors.tasks()
+
+
+@pytest.mark.parametrize("T", [299, 300])
+def test_among_many_tasks_only_the_graph_that_is_shown_takes_all_rounds(T):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4 * T, 1))
+    gram = GramStats.from_rows(X, 2 * X[:, 0] + rng.normal(size=4 * T), np.repeat(np.arange(T), 4))
+    whole, brief = Independent(penalty=1.0), Independent(penalty=50.0)
+    shown = Member("shown", whole, brief=brief)
+    other = Member("other", whole, brief=brief)
+    shares = np.array([0.5, 0.5])
+    mixture = Mixture([shown, other], shares, np.tile(shares, (T, 1)), None, shown=shown)
+    beside = whole if T < 300 else brief
+    wanted = (whole.learn(gram).coef + beside.learn(gram).coef) / 2
+    np.testing.assert_allclose(mixture.learn(gram).coef, wanted)

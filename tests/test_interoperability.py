@@ -7,6 +7,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+from distributed import Client
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.inspection import permutation_importance
 from sklearn.pipeline import make_pipeline
@@ -50,8 +51,14 @@ def test_a_pipeline_with_the_task_column_and_set_output(table, container):
     np.testing.assert_allclose(model.predict(X), inside.predict(X))
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading"])
-def test_joblib_backends_give_the_same_model(table, backend):
+@pytest.fixture
+def cluster():
+    with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+        yield client
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "dask"])
+def test_joblib_backends_give_the_same_model(table, cluster, backend):
     X, y = table
     quick = {"strengths": (1.0,), "ridges": (1.0,), "metrics": ("identity",), "anchors": (0.0,)}
     alone = GAMTLCV(task="shop", **quick).fit(X, y)

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -26,7 +27,8 @@ FOR_TABLES = ("pandas", "polars")  # no extra of ours asks for them, but their t
 
 
 def run(*command, cwd):
-    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True)
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([str(part) for part in command], cwd=cwd, env=clean, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -124,7 +126,7 @@ def test_the_reference_lists_every_public_name(module):
     text = (ROOT / "docs" / "api.rst").read_text()
     # The build writes the methods of the folder: docs/conf.py.
     names = "".join(f"   {name}\n" for name in METHODS)
-    text = text.replace(".. include:: methods.inc", f".. currentmodule:: kinfolk.baselines\n\n{names}")
+    text = text.replace(".. include:: methods.rst", f".. currentmodule:: kinfolk.baselines\n\n{names}")
     sections = re.split(r"\.\. currentmodule:: ", text)[1:]
     listed = {
         name for s in sections if s.split()[0] == f"kinfolk{module}" for name in re.findall(r"^   (\w+)$", s, re.M)

@@ -1,13 +1,17 @@
 """The graph that people read: about as many neighbours as wanted, at any strength, on any data."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
+import kinfolk.methods.change
 from kinfolk import GAMTL, GAMTLCV, load
 from kinfolk.datasets import make_groups
 from kinfolk.graph import squared_distances
 from kinfolk.methods.gamtl.calibrate import Recipe
-from kinfolk.methods.gamtl.shown import shown_graph, shown_points, usual_neighbors
+from kinfolk.methods.gamtl.shown import graph_of_points, shown_graph, shown_points, usual_neighbors
 from kinfolk.rows.gram import GramStats
 from problems import gram
 
@@ -47,6 +51,21 @@ def test_pooled_slopes_are_read_from_a_mixed_model():
     inside = graph.adjacency[:12][:, :12].sum() + graph.adjacency[12:18][:, 12:18].sum()
     assert inside > 0.9 * graph.adjacency.sum()
     assert certificates["shown_gap"] < 1e-10
+
+
+def test_where_most_of_a_mixture_is_pooled_the_graph_compares_its_own_member():
+    """Else a task that left the common lines for a ridge of its own would be a loner, whatever its data say."""
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(12), 15)
+    X = rng.normal(size=(180, 4))
+    y = X @ [1.0, -2.0, 0.5, 3.0] + rng.normal(size=180)
+    fit = GAMTLCV(task=0).fit(np.column_stack([codes, X]), y)
+    assert sum(share for name, share in fit.mixture_.items() if "pooled" in name) > 0.5
+    (part,) = fit.model_.compared
+    own = part.coefficients(part.equations(fit.gram_), part.V)
+    graph, _ = shown_graph(fit.gram_, *own, part.coupling.recipe)
+    np.testing.assert_array_equal(fit.adjacency_.toarray(), graph.adjacency.toarray())
+    assert fit.edge_confidence(n=3).adjacency.nnz == graph.adjacency.nnz
 
 
 def test_points_are_as_far_apart_as_predictions():
@@ -141,3 +160,55 @@ def test_coupling_by_function_does_not_ask_in_which_basis_the_inputs_are():
         for M in (X, X @ mix)
     ]
     np.testing.assert_allclose(fits[1].coef_ @ mix.T, fits[0].coef_, rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture
+def makings(monkeypatch):
+    """A list that grows with every graph that is made to be shown."""
+    made = []
+    plain = kinfolk.methods.change.shown_graph
+    monkeypatch.setattr("kinfolk.methods.change.shown_graph", lambda *given: made.append(1) or plain(*given))
+    return made
+
+
+def test_the_graph_is_made_when_somebody_first_looks_at_it(makings, tmp_path):
+    data = make_groups(random_state=3)
+    new = data.data[data.task] == 19
+    model = GAMTL(task=data.task).fit(data.data[~new], data.target[~new])
+    model.predict(data.data[~new], return_std=True)
+    model.adopt(data.data[new], data.target[new]).drop([1])
+    assert not makings
+    assert len(model.coef_) == len(model.graph_.labels) == 19
+    assert not makings
+    assert model.adjacency_.shape == (19, 19)
+    assert model.graph_.degree.shape == (19,) and model.optimality_["shown_gap"] < 1e-10
+    assert len(makings) == 1
+    model.save(tmp_path / "model.kin")
+    assert len(makings) == 1
+    again = load(tmp_path / "model.kin")
+    assert again.optimality_ == model.optimality_ and repr(again.graph_) == repr(model.graph_)
+    assert again.graph_.to_dict() == model.graph_.to_dict()
+
+
+def test_a_graph_that_nobody_has_seen_is_pickled_and_stored(tmp_path):
+    data = make_groups(random_state=3)
+    model = GAMTL(task=data.task).fit(data.data, data.target)
+    copies = [pickle.loads(pickle.dumps(model)), load(model.save(tmp_path / "model.kin")), copy.deepcopy(model)]
+    for twin in copies:
+        np.testing.assert_array_equal(twin.adjacency_.toarray(), model.adjacency_.toarray())
+        assert twin.optimality_ == model.optimality_
+
+
+@pytest.mark.parametrize("d", [3, 12])
+def test_very_many_tasks_have_the_wanted_number_of_neighbours_too(d):
+    points = np.random.default_rng(d).normal(size=(2600, d))
+    step = graph_of_points(points, 6, None)
+    assert step.certified == 1
+    assert step.value.nnz / 2600 == pytest.approx(6, rel=0.08)
+
+
+def test_one_row_per_task_without_intercepts_still_shows_a_graph():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.arange(6), rng.normal(size=(6, 2))])
+    model = GAMTL(task=0, intercept=None).fit(X, np.full(6, 2.0))
+    assert model.graph_.adjacency.shape == (6, 6) and np.isfinite(model.optimality_["weights_residual"])

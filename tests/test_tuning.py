@@ -13,7 +13,8 @@ from sklearn.preprocessing import StandardScaler
 
 from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.judge.tuning import tune
-from kinfolk.rows.folds import SCORINGS, fold_of_rows
+from kinfolk.rows.fold_numbers import fold_of_rows
+from kinfolk.rows.folds import SCORINGS
 from kinfolk.rows.tasks import read_rows
 
 PENALTIES = [0.01, 1.0, 10.0, 100.0]
@@ -61,7 +62,7 @@ def ridge_loop(X, y, fold, penalty):
 @pytest.fixture
 def seed_of_folds():
     """tune draws one seed from its random_state, for all candidates."""
-    from kinfolk.rows.folds import generator
+    from kinfolk.rows.fold_numbers import generator
 
     return int(generator(0).integers(2**31 - 1))
 

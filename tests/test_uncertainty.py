@@ -73,7 +73,7 @@ def test_one_task_is_bayesian_ridge_regression():
 def test_at_the_right_prior_the_covariance_is_the_posterior_one():
     """kappa = 1: sigma2 times the inverse of the weight system, formed densely here."""
     train, (X, _), _ = simulate(3, T=5, d=2)
-    model = GAMTL(task=0).fit(*train)
+    model = GAMTL(task=0, strength=1.0, ridge=1.0).fit(*train)
     (part,) = model.model_.maps
     T, d = model.coef_.shape
     L = 2 * model.gamma_ * laplacian(model.coupling_).toarray()
@@ -211,3 +211,11 @@ def test_intervals_of_unseen_tasks_hold_what_they_say(method):
     model = method(task=0, unseen="mean").fit(X[known], y[known])
     low, high = model.predict(X[~known], quantiles=(0.05, 0.95)).T
     assert 0.86 < ((low <= y[~known]) & (y[~known] <= high)).mean() < 0.94
+
+
+def test_standard_deviations_of_an_exact_fit_of_huge_targets_are_finite():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(18, 1))
+    model = GAMTL(metric="learned", intercept="shrunk")
+    std = model.fit(X, np.full((18, 9), -1.85354547e37)).predict(X, return_std=True)[1]
+    assert np.isfinite(std).all() and (std >= 0).all()

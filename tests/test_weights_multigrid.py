@@ -6,10 +6,9 @@ from scipy.sparse.csgraph import connected_components
 from kinfolk.graph import laplacian
 from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.weights import cmg, weight_system
-from kinfolk.solvers.weights.cg import solve_cg
+from kinfolk.solvers.weights.cg import choose_solver, solve_cg
 from kinfolk.solvers.weights.cmg import combinatorial_multigrid
 from kinfolk.solvers.weights.direct import dense_matrix
-from kinfolk.solvers.weights.preconditioners import choose_solver
 from problems import clique_graph, gram, knn_graph, random_graph, ring_graph
 
 

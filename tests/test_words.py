@@ -17,7 +17,6 @@ REASONS = {
     "nearest": "the same verb: names in a table, tasks",
     "objective": "the same word: each solver has its own",
     "run": "every command has one; that of reproduce is public",
-    "weights_residual": "the same word: each method has its own",
 }
 
 

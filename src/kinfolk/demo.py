@@ -12,6 +12,7 @@ import numpy as np
 from kinfolk.datasets import make_groups
 from kinfolk.estimators.gamtl import GAMTL
 from kinfolk.files import replacing
+from kinfolk.judge.errors import Errors
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.plots import plot_graph
 from kinfolk.report import write_report
@@ -66,8 +67,7 @@ def task_rmse(model: GAMTL, X: Any, y: Array) -> Array:
     """Root mean squared error of every task, in the order of `model.tasks_`."""
     task = np.asarray(X[model.task] if hasattr(X, "columns") else X[:, 0])
     codes = np.searchsorted(model.tasks_, task)
-    squared = (model.predict(X) - y) ** 2
-    return np.sqrt(np.bincount(codes, squared) / np.bincount(codes))
+    return Errors.of_predictions(y, model.predict(X), codes, len(model.tasks_)).by_task()
 
 
 def draw(graph: TaskGraph, path: Path) -> None:

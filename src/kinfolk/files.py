@@ -50,6 +50,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text as it is, in UTF-8, whole or not at all."""
+    with replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8", newline="")
+
+
 def is_special(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a device, pipe or socket, or stands for an open one: such a node must not be renamed over."""
     path = Path(path)

@@ -1,9 +1,14 @@
-"""Numbers and names inside sentences: counts, lists, percentages. The same for command line, page and notebook."""
+"""Sentences to the user: counts, lists and percentages alike for command line, page and notebook, and warnings."""
 
 from __future__ import annotations
 
 import math
+import sys
+import warnings
 from collections.abc import Sequence
+from html import escape
+
+LOST = ' style="color:#b3261e"'
 
 
 def counted(n: int, noun: str) -> str:
@@ -81,3 +86,29 @@ def amount(share: float, standard_error: float = math.nan) -> str:
         size = "less than 0.1 %"
     known = math.isfinite(standard_error) and round(100 * standard_error, 1) > 0
     return f"{size} (standard error {100 * standard_error:.1f})" if known else size
+
+
+def html_table(rows: Sequence[Sequence[str]], caption: str = "") -> str:
+    """A table for notebooks, the head first; losses are coloured.
+
+    Examples
+    --------
+    >>> html_table([["task", "gain"], ["a", "-5 %"]])
+    '<table><tr><th>task</th><th>gain</th></tr><tr><td>a</td><td style="color:#b3261e">-5 %</td></tr></table>'
+    """
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    lines = ["".join(f"<th>{escape(name)}</th>" for name in rows[0])]
+    for row in rows[1:]:
+        lost = [LOST if cell.startswith("-") and cell.endswith("%") else "" for cell in row]
+        lines.append("".join(f"<td{style}>{escape(cell)}</td>" for style, cell in zip(lost, row, strict=True)))
+    return f"<table>{title}{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the line outside this package that asked for the work, however deep inside it the reason was found."""
+    depth = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("kinfolk."):
+        frame = frame.f_back
+        depth += 1
+    warnings.warn(text, category, stacklevel=depth + 1)

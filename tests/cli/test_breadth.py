@@ -78,11 +78,12 @@ def test_latin_1_is_read_when_it_is_named(folder, capsys):
     assert "region_würzburg" in load("model.kin").gram_.feature_names
 
 
-def test_decimal_commas_are_read_when_they_are_named(folder, capsys):
+@pytest.mark.parametrize("named", [(), ("--decimal", ",")])
+def test_decimal_commas_are_found_or_named(named, folder, capsys):
     expected = fit(capsys, *FAST)
     rows = [[str(cell).replace(".", ",") for cell in row] for row in shops()]
     write(folder / "comma.csv", rows, ";")
-    assert fit(capsys, *FAST, "--decimal", ",", data="comma.csv")["rmse_cv"] == expected["rmse_cv"]
+    assert fit(capsys, *FAST, *named, data="comma.csv")["rmse_cv"] == expected["rmse_cv"]
 
 
 def test_quoted_values_may_hold_separators_and_line_breaks(folder, capsys):
@@ -120,6 +121,21 @@ def test_rows_with_missing_values_are_left_out_when_asked_for_and_told(folder, c
     assert fit(capsys, *FAST, data="complete.csv")["rmse_cv"] == account["rmse_cv"]
 
 
+def test_an_empty_column_takes_no_row_with_it(folder, capsys):
+    write(folder / "empty.csv", [[*row, "" if k else "note"] for k, row in enumerate(shops())])
+    assert fit(capsys, *FAST, "--drop-missing", data="empty.csv")["rmse_cv"] == fit(capsys, *FAST)["rmse_cv"]
+
+
+def test_missing_values_are_refused_when_asked_for(folder, capsys):
+    rows = shops()
+    rows[3][3] = ""
+    write(folder / "gaps.csv", rows)
+    command = ["fit", "gaps.csv", "--task", "shop", "--target", "sales", *FAST]
+    assert main([*command, "--no-impute"]) == 1
+    assert "missing values ('size' 1), and --no-impute refuses them" in capsys.readouterr().err
+    assert main([*command, "--impute"]) == 0
+
+
 def test_constant_columns_are_left_out_and_told(folder, capsys):
     write(folder / "constant.csv", [[*row, "unit" if k == 0 else "eur"] for k, row in enumerate(shops())])
     account = fit(capsys, *FAST, data="constant.csv")
@@ -145,7 +161,7 @@ def test_whole_groups_stay_in_one_fold_and_the_column_is_no_input(folder, capsys
     assert "column 'day' makes the folds and is no input" in account["notes"]
     assert account["inputs"] == ["region", "open", "size"]
     code, _, err = run(capsys, "fit", "days.csv", *COLUMNS, "--groups", "day", "--method", "mean-shrunk", "--cv", "5")
-    assert code == 0 and "groups has 4 groups: 4 folds in place of cv=5" in err
+    assert code == 0 and "groups has 4 groups: 4 folds in place of --cv 5" in err
 
 
 @pytest.mark.parametrize("method", ["MeanShrunk", "mean_shrunk", "mean-shrunk"])

@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
 
 def test_fit_writes_a_model_and_a_report_and_says_what_it_did(folder):
     said = (folder / "said.txt").read_text()
-    assert said.startswith("0\nfitted gamtlcv on 72 rows, 6 tasks, 3 features in ")
+    assert said.startswith("0\nfitted gamtlcv on 72 rows, 6 tasks, 3 feature columns in ")
     assert "column 'region' is text and is one-hot encoded (3 categories)" in said
     assert "true and false become 1 and 0: 'open'" in said
     assert "model:  model.kin (" in said and "report: report.html" in said

@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -84,3 +86,25 @@ def test_no_message_moves_the_cursor(capsys):
     said = capsys.readouterr()
     shown = (said.out + said.err).replace("\n", "")
     assert shown.isprintable() and "zoë 日本" in shown and "\\x1b[31mabsent.csv" in shown
+
+
+PANIC = """
+import os, sys, types
+from kinfolk.cli import main
+class PanicException(BaseException): pass
+def run(options, console):
+    console.note("kept")
+    os.write(2, b"thread 'main' panicked at here\\n")
+    raise PanicException("no such\\nbuffer")
+sys.modules["kinfolk.cli.methods"] = types.SimpleNamespace(run=run)
+sys.exit(main(["methods", *sys.argv[1:]]))
+"""
+
+
+def test_a_panic_of_a_library_is_one_line_and_its_noise_is_for_debugging():
+    said = subprocess.run([sys.executable, "-c", PANIC], capture_output=True, text=True, check=False)
+    assert said.returncode == 1
+    note, error = said.stderr.splitlines()
+    assert note == "note: kept" and error.startswith("kinfolk: internal error (PanicException: no such buffer)")
+    said = subprocess.run([sys.executable, "-c", PANIC, "--debug"], capture_output=True, text=True, check=False)
+    assert "panicked at here" in said.stderr and "Traceback" in said.stderr

@@ -30,7 +30,7 @@ FILES = {
     "quote_in_a_quote": lines(*GOOD, '2,"3"5",4'),
     "missing_task": lines(*GOOD, ",1,3"),
     "infinite": lines(*GOOD, "2,inf,3"),
-    "decimal_comma": lines("shop;size;sales", "1;2,5;3", "1;3,5;4", "2;2;2", "2;1;1"),
+    "target_and_input": lines("shop,size,sales", "1,oops,7", "1,3,8", "2,4,x1", "2,5,9"),
     "two_problems": lines("shop,size,code,sales", "1,oops,7,3", "1,3,8,4", "2,4,x1,2", "2,5,9,1"),
     "many_columns": lines(",".join(["shop", "sales", *(f"x{j}" for j in range(100_001))])),
     "long_label": lines(*GOOD, f"{'L' * 100_000},1,3"),
@@ -41,7 +41,7 @@ ERRORS = {
     "empty": "empty.csv is empty: the first line must name the columns",
     "header_only": "header_only.csv has a header but no rows",
     "missing_column": "missing_column.csv has no column 'shop' (--task). Did you mean 'shops'? Its columns are",
-    "one_column": "is the separator another one? Name it with --delimiter",
+    "one_column": "is the separator another one? Name it on the command line with --delimiter",
     "text_in_numbers": "text_in_numbers.csv, line 14: column 'size' holds numbers, but here 'oops'.",
     "text_in_target": "text_in_target.csv, line 14: column 'sales' holds numbers, but here 'oops'. Correct it",
     "latin_1": "latin_1.csv, line 14: byte 0xe9 is not utf-8. Give --encoding latin-1",
@@ -55,13 +55,14 @@ ERRORS = {
     "quote_in_a_quote": "quote_in_a_quote.csv, line 14: ',' expected after '\"'. Inside a quoted value",
     "missing_task": "missing values in 1 of 13 rows ('shop' 1; the first in line 14)",
     "infinite": "infinite.csv, line 14: column 'size' is infinite there",
-    "decimal_comma": "column 'size' of decimal_comma.csv holds numbers with a decimal comma ('2,5'): give --decimal ,",
+    "target_and_input": "line 4: column 'sales' holds numbers, but here 'x1'. Correct it: the target is a number. "
+    "target_and_input.csv, line 2: column 'size' holds numbers, but here 'oops'. Correct or empty",
     "two_problems": "line 2: column 'size' holds numbers, but here 'oops'. two_problems.csv, line 4: column 'code' "
     "holds numbers, but here 'x1'. Correct or empty these values, take columns as categories: --categorical size code, "
     "or leave them out: --drop size code",
     "many_columns": "many_columns.csv has 100,003 columns, more than 5,000: are rows and columns swapped?",
     "long_label": "task column 'shop' has a label of 100,000 characters, more than 1,000: is it text",
-    "nothing_varies": "every input has the same value in all rows",
+    "nothing_varies": "no column is left to predict from: left out, since the same in all rows",
     "only_task_and_target": "only_task_and_target.csv has no column left to predict from",
 }
 
@@ -112,6 +113,11 @@ FORGIVEN = {
         lines("shop,size,number,sales", *(f"{k % 2},{k * k % 7},{k},{k % 5}" for k in range(60))),
         "left out, since it numbers or names the rows and tells nothing about others: 'number'",
     ),
+    "decimal comma": (
+        lines("shop;size;sales", *(f"{k % 2};{k % 5},5;1.{k:03d},25" for k in range(12))),
+        "numbers have a decimal comma",
+    ),
+    "thousands": (with_column("rent", [f'"$1,{k:03d}"' for k in range(12)]), "'rent' is read as numbers: '$1,000' is"),
     "empty column": (with_column("note", [""] * 12), "left out, since empty: 'note'"),
 }
 

@@ -17,8 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from kinfolk import GAMTL
 from kinfolk.cli import main
-from kinfolk.rows.sources.frames import folds_of_frame, gram_of_frame
-from large.tables import assert_same, by_numpy, sales
+from large.tables import assert_same, by_numpy, folds_of_frame, gram_of_frame, sales
 
 pytestmark = pytest.mark.filterwarnings("default")  # of engines, which are not ours
 X = ["x0", "shop", "x1", "x2"]
@@ -102,4 +101,4 @@ def test_the_command_line_fits_a_query_of_postgres(how, server, postgres, tmp_pa
         str(tmp_path / "m.kin"),
     ]
     assert main(["fit", address, "--query", query, *options, *how]) == 0, capsys.readouterr().err
-    assert "fitted gamtl on 500 rows, 6 tasks, 3 features" in capsys.readouterr().out
+    assert "fitted gamtl on 500 rows, 6 tasks, 3 feature columns" in capsys.readouterr().out

@@ -66,7 +66,7 @@ def test_some_tasks_are_split_as_among_all(model):
 @pytest.mark.parametrize("intercept", ["free", "coupled", None])
 def test_a_part_is_what_the_model_makes_of_one_task_s_targets(rows, intercept):
     X, y = rows
-    model = GAMTL(task=0, intercept=intercept).fit(X, y)
+    model = GAMTL(task=0, strength=1.0, intercept=intercept).fit(X, y)
     only = np.where(X[:, 0] == 2, y, 0.0)
     coupling = model.model_.parts[0].coupling
     equations = normal_equations(GAMTL(task=0).fit(X, only).gram_, intercept)

@@ -23,11 +23,11 @@ def rmse_by_task(table, y, predicted):
 @pytest.mark.parametrize("kwargs", [{}, {"alpha": 1.0, "beta": 0.5, "gamma": 0.3}, {"metric": "learned"}], ids=str)
 def test_errors_with_neighbours_are_those_of_refits_on_the_rows_of_every_fold(kwargs):
     table, y = frame(0, T=5, d=3, n=(12, 18))
-    model, cv = GAMTL(task="who", tol=1e-10, **kwargs).fit(table, y), pairs_of(len(y), 3)
+    model, cv = GAMTL(task="who", tol=1e-10, strength=1.0, **kwargs).fit(table, y), pairs_of(len(y), 3)
     predicted = np.empty(len(y))
     for train, test in cv:
         # Errors from statistics are those of the lines, wherever they lead.
-        plain = GAMTL(task="who", tol=1e-10, extrapolate="linear", **kwargs)
+        plain = GAMTL(task="who", tol=1e-10, strength=1.0, extrapolate="linear", **kwargs)
         predicted[test] = plain.fit(table.iloc[train], y[train]).predict(table.iloc[test])
     found = task_gains(model, table, y, cv=cv)
     np.testing.assert_allclose(found.with_neighbors, rmse_by_task(table, y, predicted), rtol=1e-6)

@@ -22,7 +22,7 @@ VARIANTS = [
 
 def fitted(seed=0, T=6, d=3, n=(12, 20), **kwargs):
     table, y = frame(seed, T=T, d=d, n=n)
-    return GAMTL(task="who", tol=1e-10, **kwargs).fit(table, y), table, y
+    return GAMTL(task="who", tol=1e-10, strength=1.0, **kwargs).fit(table, y), table, y
 
 
 @pytest.mark.parametrize("kwargs", VARIANTS, ids=str)
@@ -43,7 +43,7 @@ def test_the_joint_problem_of_gamtlcv_is_that_of_its_graph():
 
 def test_degrees_of_freedom_are_the_trace_of_each_tasks_part_of_the_hat_matrix():
     X, y, task = rows(1, T=4, d=3, n=(5, 9))
-    model = GAMTL().fit_gram(GramStats.from_rows(X, y, task))
+    model = GAMTL(strength=1.0).fit_gram(GramStats.from_rows(X, y, task))
     joint = joint_of(model, "test")
     system = joint.problem.system(model.coupling_)
     M = dense_matrix(system)

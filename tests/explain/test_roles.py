@@ -73,7 +73,7 @@ def test_models_pass_through_to_their_graph():
     syn = make_groups(random_state=3)
     model = GAMTL(task=syn.task).fit(syn.data, syn.target)
     assert outliers(model) == model.graph_.outliers() == [19, 20]
-    assert communities(model) == model.graph_.communities()
+    assert communities(model) == communities(model.graph_) == model.graph_.communities()
     assert [r.outlier for r in roles(model)] == 18 * [False] + [True, True]
     assert bridges(model) == []
 

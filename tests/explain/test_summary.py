@@ -119,11 +119,17 @@ def test_verbose_prints_what_the_command_line_prints(tmp_path, capsys, monkeypat
     assert main(["fit", "shops.csv", "--task", "shop", "--target", "sales", "--set", "strengths=1.0"]) == 0
     command = capsys.readouterr().out.splitlines()
     assert python[1:] == command[1 : len(python)]
-    assert python[0].split(" in ")[0] == command[0].split(" in ")[0] == "fitted gamtlcv on 75 rows, 5 tasks, 3 features"
+    assert (
+        python[0].split(" in ")[0]
+        == command[0].split(" in ")[0]
+        == "fitted gamtlcv on 75 rows, 5 tasks, 3 feature columns"
+    )
 
 
 def test_a_silent_fit_is_silent(capsys):
     X, y, _, _ = table(T=3)
     model = GAMTL(task="shop").fit(X, y)
     assert capsys.readouterr() == ("", "")
-    assert account(model.model_, "gamtl", 0.1)[0] == "fitted gamtl on 45 rows, 3 tasks, 3 features in less than 1 s"
+    assert (
+        account(model.model_, "gamtl", 0.1)[0] == "fitted gamtl on 45 rows, 3 tasks, 3 feature columns in less than 1 s"
+    )

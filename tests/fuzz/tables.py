@@ -24,6 +24,7 @@ from random_tables import FAULTS, FLAWS, LABELS, SCALES, SEEN, SOUND_LABELS, SPR
 
 from kinfolk import load
 from kinfolk.cli import main as command
+from kinfolk.explain import kinship
 from kinfolk.methods.registry import all_methods
 
 SMALL = {"strengths": (1.0,), "ridges": (1.0,), "anchors": (0.0,), "cv": 2}
@@ -32,12 +33,13 @@ QUICK = {
     "gamtlcv": {**SMALL, "neighbors": (3,)},
     "rbf-gamtl": {**SMALL, "neighbors": (3,)},
 }
-METRICS = ("identity", "identity", "learned", "learned_full")
+METRICS = ("auto", "identity", "learned", "learned_full", "function")
 INTERCEPTS = ("free", "coupled", "shrunk", None)
 SELDOM = {"gamtlcv": 0.25, "rbf-gamtl": 0.08, "bmsl": 0.15, "ccmtl": 0.3, "tat": 0.4, "gamtl": 4.0}
 COMMAND, REPORT = 0.02, 0.04  # shares of the cases that go through these doors
 ORDINARY, FAULTLESS = 0.5, 0.95  # shares of the tables
-NO_STD = ("bmsl", "ccmtl", "mssl", "tat", "mtrl", "gfl", "task-mean")
+NO_STD = ("bmsl", "ccmtl", "mssl", "tat", "mtrl", "gfl")
+SUMMARY, QUANTILES = 0.1, (0.05, 0.5, 0.95)
 
 
 def one(rng: np.random.Generator) -> str:
@@ -53,6 +55,8 @@ def one(rng: np.random.Generator) -> str:
     outcome = ends_well(case, model)
     if outcome is not None:
         used(outcome, name, report=rng.random() < REPORT)
+        if rng.random() < SUMMARY:
+            told(outcome)
     return next(iter(SEEN))
 
 
@@ -84,15 +88,35 @@ def drawn(rng: np.random.Generator) -> Case:
 
 
 def choices(name: str, rng: np.random.Generator) -> dict:
-    """Options of GAMTL; the others have theirs."""
+    """Options of GAMTL and of the methods that cross-validate; the others have theirs."""
+    found = {"extrapolate": "linear"} if rng.random() < 0.2 else {}
+    if name in ("independent", "pooled", "mean-shrunk"):
+        return found | {"penalty": [1.0, "cv", 0.0][rng.integers(3)]}
+    if name == "gamtlcv":
+        nonlinear = [False, False, "auto"][rng.integers(3)]
+        return found | {"nonlinear": nonlinear, "trunk": [None, None, None, "auto"][rng.integers(4)]}
     if name != "gamtl":
-        return {}
-    return {
-        "metric": METRICS[rng.integers(4)],
+        return found
+    return found | {
+        "metric": METRICS[rng.integers(5)],
         "intercept": INTERCEPTS[rng.integers(4)],
-        "anchor": [0.0, 0.0, 0.5, 1.0][rng.integers(4)],
-        "strength": [1.0, 1.0, 0.0, 100.0][rng.integers(4)],
+        "anchor": [0.0, "auto", 0.5, 1.0][rng.integers(4)],
+        "strength": ["auto", 1.0, 0.0, 100.0][rng.integers(4)],
+        "graph_metric": ["function", "shape", "coefficients"][rng.integers(3)],
+        "self_loops": ["auto", "auto", None, 1.0][rng.integers(4)],
+        "A0": [None, None, "l2"][rng.integers(3)],
     }
+
+
+def told(outcome) -> None:
+    """Summary, coefficients by name and the probabilities of kin: finite where they are numbers, whatever the table."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        summary = outcome.model.summary()
+        assert str(summary) and summary._repr_html_()
+        assert np.isfinite(outcome.model.coef_frame().to_numpy()).all(), "coef_frame"
+        probability = getattr(kinship(outcome.model), "probability", np.zeros(1))
+        assert ((probability >= 0) & (probability <= 1)).all(), "probabilities"
 
 
 def used(outcome, name: str, *, report: bool) -> None:
@@ -104,6 +128,8 @@ def used(outcome, name: str, *, report: bool) -> None:
         if name not in NO_STD:
             std = outcome.model.predict(outcome.table, return_std=True)[1]
             assert np.isfinite(std).all() and (std >= 0).all(), f"std {std.min()}, {std.max()}"
+            ends = outcome.model.predict(outcome.table, quantiles=QUANTILES)
+            assert np.isfinite(ends).all() and (np.diff(ends, axis=-1) >= 0).all(), "quantiles"
         if report:
             reported(outcome, Path(folder) / "r.html")
 

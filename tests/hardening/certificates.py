@@ -52,10 +52,11 @@ def residual_of_coefficients(model) -> float:
     """Of the normal equations at what the model predicts with, computed anew; 0 for methods that solve none."""
     record = model.model_
     W = record.coef[record.seen]
-    if type(model).__name__ == "GAMTL":
-        part = record.graph_part
+    part = record.graph_part
+    if type(model).__name__ == "GAMTL" and part is not None:  # none where all tasks get one line
         problem = part.coupling.problem(part.equations(record.known))
-        V = problem.equations.unknowns(W, record.intercept[record.seen])
+        units = 1.0 if part.units is None else part.units
+        V = problem.equations.unknowns(W * units, record.intercept[record.seen])
         return problem.system(part.coupling.adjacency).residual(V)
     return model.residual(record.known, W, model.penalty_) if type(model).__name__ in LEAST_SQUARES else 0.0
 

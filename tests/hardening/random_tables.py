@@ -105,6 +105,12 @@ class Case:
             y[rng.integers(len(y))] = np.nan
         return X, y, code
 
+    def times(self, n):
+        """When the rows were observed, if that is told: few times or many."""
+        if "times" not in self.flaws:
+            return None
+        return np.random.default_rng(self.seed).integers(1 + self.seed % 40, size=n)
+
     def fit(self, model) -> Outcome:
         """The model fitted on the table, with its predictions."""
         X, y, code = self.table()
@@ -116,11 +122,16 @@ class Case:
             Y[np.arange(len(y)), code] = y
             if "own columns" in self.flaws:
                 Y = Y * np.random.default_rng(self.seed).uniform(0.5, 2.0, size=self.T)
-            return Outcome(model.fit(X, Y, weight), model.predict(X), counted(Y, weight), X)
+            model.fit(X, Y, weight, time=self.times(len(X)))
+            return Outcome(model, model.predict(X), counted(Y, weight), X)
         names = LABELS[self.labels](self.T)
         frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(self.d)])
         frame["task"] = names[code]
-        model.set_params(task="task").fit(frame, y, weight)
+        task = "task"
+        if "two task columns" in self.flaws:
+            frame["half"] = np.where(code % 2, "odd", "even")
+            task = ["half", "task"]
+        model.set_params(task=task).fit(frame, y, weight, time=self.times(len(y)))
         return Outcome(model, model.predict(frame), counted(y, weight), frame)
 
 
@@ -132,6 +143,7 @@ def counted(y, weight):
 FLAWS = (
     *("uneven", "one row", "copied columns", "constant column", "constant target", "zero target", "copied rows"),
     *("copied tasks", "gaps", "own columns", "uneven", "gaps", "own columns", "zero weights"),
+    *("times", "two task columns"),
 )
 FAULTS = ("missing x", "missing y", "infinite y")  # what a fit gets over with a note, and what it cannot
 CASES = st.builds(
@@ -177,6 +189,10 @@ def ends_well(case: Case, model, *, may_warn: bool = True) -> Outcome | None:
             "left out",
             "missing values are filled in",
             "some rows lie far beyond",
+            ".* in place of cv=",
+            "(every task has|a fold leaves every task) a single row",
+            "column .* names one task",
+            "columns? .* follows? from ",
         )
         for note in notes:
             warnings.filterwarnings("ignore", message=note, category=UserWarning)

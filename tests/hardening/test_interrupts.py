@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
 from tables_for_tests import COMMAND, ONE_THREAD, kinfolk, shops, write
 
 from kinfolk import load
+from kinfolk.cli import main
 
 # What the installed command finds when it starts: three cheap methods, one setting.
 SMALL = """
@@ -132,3 +133,12 @@ def test_a_reproduction_stopped_twice_goes_on_and_ends_like_an_undisturbed_one(u
     subprocess.run([COMMAND, *REPRODUCE, "1"], cwd=tmp_path, env=few_methods, check=True, capture_output=True)
     assert cells(tmp_path) | stored == cells(tmp_path)
     assert tables(tmp_path / "out") == undisturbed and undisturbed
+
+
+def test_an_interrupt_before_the_command_begins_is_one_line_too(monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kinfolk.cli.build_parser", interrupted)
+    assert main(["methods"]) == 130
+    assert capsys.readouterr().err == "kinfolk: interrupted\n"

@@ -1,9 +1,13 @@
 """Tables for the tests of large data: written in every format, with their statistics by NumPy."""
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 
 from kinfolk import GramStats
+from kinfolk.rows.sources.dealing import folds_of_parts
+from kinfolk.rows.sources.frames import sum_frame
+from kinfolk.rows.sources.roles import choose_roles
 
 FEATURES = ("x0", "x1", "x2")
 
@@ -37,3 +41,16 @@ def assert_same(ours, reference, rtol=1e-12):
     for name in ("x_mean", "y_mean", "G", "b", "yy"):
         one, two = getattr(ours, name), getattr(reference, name)
         np.testing.assert_allclose(one, two, rtol=rtol, atol=rtol * np.abs(two).max())
+
+
+def gram_of_frame(frame, **names):
+    """Statistics of a lazy frame, by its engine."""
+    lazy = nw.from_native(frame)
+    return sum_frame(lazy, choose_roles(list(lazy.collect_schema()), "the table", **names))[0]
+
+
+def folds_of_frame(frame, *, cv, groups=None, **names):
+    """Statistics of the folds of a lazy frame, by its engine."""
+    lazy = nw.from_native(frame)
+    roles = choose_roles(list(lazy.collect_schema()), "the table", groups=groups, **names)
+    return folds_of_parts(sum_frame(lazy, roles, k=cv, random_state=0), groups=groups)

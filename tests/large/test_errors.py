@@ -80,7 +80,7 @@ def test_text_far_down_a_csv_is_named(tmp_path):
         ({"columns": ["x0", "sales"]}, "columns has 'sales', which is the task or the target"),
         ({"task": "sales"}, "cannot be both the task and the target"),
         ({"task": 1}, "give the task column of .* by name"),
-        ({"drop": ["x0", "x1", "x2"]}, "no feature left"),
+        ({"drop": ["x0", "x1", "x2"]}, "no column left to predict from"),
         ({"task": "x0", "drop": "shop"}, "rows.parquet: column 'x0' holds fractions like"),
         ({"batch_rows": 0}, "batch_rows=0 must be a whole number, at least 1"),
     ],

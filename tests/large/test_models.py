@@ -1,5 +1,7 @@
 """Models of files are the models of the rows in memory, and predict tables and files alike."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -217,3 +219,52 @@ def test_prediction_says_what_it_cannot_do(rows, tmp_path):
     model.set_params(unseen="error")
     with pytest.raises(ValueError, match="predict got task 'new', not seen in fit"):
         predict_file(model, path, tmp_path / "out.csv")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # what was done with the columns: compared below
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "rows.ndjson"])
+def test_a_file_goes_by_the_rules_of_frames(tmp_path, name):
+    """Text, dates, truth, gaps, row numbers and rows without a target: the same notes and the same predictions."""
+    rng = np.random.default_rng(5)
+    frame = sales(600, label="shop {}".format).drop(columns="x2")
+    frame["row"] = np.arange(600)
+    frame["town"] = rng.choice(["Bonn", "Rome", "Oslo"], 600)
+    frame["day"] = pd.date_range("2024-01-01", periods=600, freq="7h").astype("datetime64[us]")
+    frame["open"] = rng.random(600) > 0.5
+    frame["size"] = np.where(rng.random(600) < 0.1, np.nan, rng.normal(size=600))
+    frame.loc[7, "sales"] = np.nan
+    frame["sales"] += 3 * (frame.town == "Rome")
+    file = tmp_path / name
+    writers = {
+        "rows.csv": lambda: frame.to_csv(file, index=False),
+        "rows.parquet": lambda: frame.to_parquet(file),
+        "rows.ndjson": lambda: frame.assign(day=frame.day.astype(str)).to_json(file, orient="records", lines=True),
+    }
+    writers[name]()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = fit_file(GAMTL(task="shop"), file, target="sales")
+    with warnings.catch_warnings(record=True) as told_in_memory:
+        warnings.simplefilter("always")
+        same = GAMTL(task="shop").fit(frame.drop(columns="sales"), frame.sales)
+    assert {str(note.message) for note in told} == {str(note.message) for note in told_in_memory}
+    assert model.gram_.feature_names == same.gram_.feature_names
+    new = frame.head(50)
+    np.testing.assert_allclose(model.predict(new), same.predict(new), rtol=1e-8)
+    out = predict_file(model, file, tmp_path / "out.parquet")
+    np.testing.assert_allclose(pd.read_parquet(out)["prediction"].head(50), same.predict(new), rtol=1e-8)
+
+
+def test_a_file_of_numbers_with_gaps_is_filled_in_and_one_with_problems_is_told_at_once(tmp_path):
+    frame = sales(400)
+    frame.loc[5, "x1"] = np.nan
+    frame.to_parquet(tmp_path / "gaps.parquet")
+    with pytest.warns(UserWarning, match="missing values are filled in, and a column says where they were: 'x1'"):
+        model = fit_file(GAMTL(task="shop"), tmp_path / "gaps.parquet", target="sales")
+    assert model.gram_.feature_names == ("x0", "x1", "x1_missing", "x2")
+    frame["x0"] = frame["x0"].astype(str).where(frame.index != 9, "broken")
+    frame["x2"] = frame["x2"].where(frame.index != 3, np.inf)
+    frame.to_csv(tmp_path / "bad.csv", index=False)
+    text = r"bad.csv, line 11: column 'x0' .* 'broken'. bad.csv, line 5: column 'x2' is infinite.* drop=\['x0', 'x2'\]"
+    with pytest.raises(ValueError, match=text):
+        fit_file(GAMTL(task="shop"), tmp_path / "bad.csv", target="sales")

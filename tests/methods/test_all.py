@@ -114,3 +114,10 @@ def test_the_structure_is_of_its_kind_and_names_the_tasks(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_the_first_line_of_the_docstring_says_what_it_is(name):
     assert METHODS[name].__doc__.splitlines()[0].endswith(".")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_docstring_describes_every_parameter_once(name):
+    section = METHODS[name].__doc__.partition("Parameters\n----------\n")[2].partition("\n\n")[0]
+    heads = [line.partition(" :")[0] for line in section.splitlines() if not line.startswith(" ")]
+    assert sorted(", ".join(heads).split(", ")) == sorted(METHODS[name]().get_params())

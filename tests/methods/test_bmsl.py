@@ -11,9 +11,8 @@ from kinfolk.datasets import make_groups
 from kinfolk.methods.bmsl import scaled_moments
 from kinfolk.rows.gram import GramStats
 from kinfolk.solvers.gibbs import sweep as _gibbs
-from kinfolk.solvers.gibbs.chains import effective_size, split_rhat
-from kinfolk.solvers.gibbs.draws import draw_normal, wishart
-from kinfolk.solvers.gibbs.sweep import ChainData, Prior, draw_prior
+from kinfolk.solvers.gibbs.posterior import effective_size, split_rhat
+from kinfolk.solvers.gibbs.sweep import ChainData, Prior, draw_normal, draw_prior, wishart
 
 QUICK = {"n_samples": 100, "n_burn": 50, "random_state": 0}
 

@@ -284,3 +284,12 @@ def test_scikit_learn_accepts_it():
 def test_correlations_of_responses_in_any_unit(unit):
     Y = np.random.default_rng(3).normal(size=(9, 3))
     np.testing.assert_allclose(pairwise_correlation(unit * Y)[0], pairwise_correlation(Y)[0], rtol=1e-12)
+
+
+def test_rows_far_beyond_the_training_rows_are_clipped_as_in_every_method():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2))
+    model = GFL().fit(X, X @ rng.normal(size=(2, 3)) + 0.1 * rng.normal(size=(30, 3)))
+    with pytest.warns(UserWarning, match="some rows lie far beyond the training rows"):
+        far = model.predict(1e6 * X[:1])
+    assert np.abs(far).max() < 100

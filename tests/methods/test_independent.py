@@ -7,7 +7,8 @@ from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk.baselines import Independent, MeanShrunk, Pooled
-from kinfolk.rows.folds import Folds, fold_of_rows
+from kinfolk.rows.fold_numbers import fold_of_rows
+from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats, squared_errors
 from kinfolk.rows.tasks import read_rows
 from kinfolk.solvers.ridge import search
@@ -161,3 +162,9 @@ def test_a_feature_that_is_lost_beside_much_larger_ones_is_named(method):
 @pytest.mark.parametrize("penalty", [1.0, "cv"])
 def test_scikit_learn_checks(penalty):
     check_estimator(Independent(penalty=penalty), on_skip=None)
+
+
+def test_of_penalties_that_differ_by_rounding_the_largest_is_taken():
+    """One training row per task is fitted alike by all of them; on all rows a small one may be a wild line."""
+    penalty, penalties, _ = search(lambda multiple: 1 + 1e-12 * np.log10(multiple))
+    assert penalty == penalties.max()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk.baselines import Independent, MeanShrunk, Pooled
-from kinfolk.rows.folds import fold_of_rows
+from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.tasks import read_rows
 

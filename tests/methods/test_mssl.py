@@ -126,9 +126,9 @@ def test_the_weight_step_is_the_same_dense_iterative_and_shared(lasso, monkeypat
     M = np.random.default_rng(2).normal(size=(6, 6))
     Om, start = M @ M.T + np.eye(6), np.zeros((6, 5))
     by_spectrum = shared.weight_step(start, Om).value
-    monkeypatch.setattr("kinfolk.solvers.structured.SHARED_TASKS", 0)
+    monkeypatch.setattr("kinfolk.solvers.weights.SHARED_TASKS", 0)
     dense = shared.weight_step(start, Om).value
-    monkeypatch.setattr("kinfolk.solvers.structured.DIRECT_UNKNOWNS", 0)
+    monkeypatch.setattr("kinfolk.solvers.weights.DIRECT_UNKNOWNS", 0)
     iterative = shared.weight_step(start, Om).value
     np.testing.assert_allclose(dense, by_spectrum, atol=1e-7)
     np.testing.assert_allclose(iterative, by_spectrum, atol=1e-7)

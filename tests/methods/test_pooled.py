@@ -6,7 +6,7 @@ from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk.baselines import Pooled
-from kinfolk.rows.folds import fold_of_rows
+from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.tasks import read_rows
 
 

@@ -4,13 +4,14 @@ import json
 import re
 from pathlib import Path
 
+import matplotlib.image
 import numpy as np
 import pytest
 
 from kinfolk.baselines import MSSL, MTRL, TAT, Independent, Pooled
-from kinfolk.estimators.gamtlcv import feature_scale
 from kinfolk.explain.contributions import contributions
 from kinfolk.explain.summary import standard_errors
+from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.report import summarize
 
 
@@ -76,10 +77,13 @@ def test_neighbours_in_the_panel_follow_the_slider(visit, summary):
 def test_the_panel_tells_whose_data_made_the_coefficients(visit, summary, model):
     page = visit(summary)
     page.locator("#view .node").nth(14).click()
-    shown = [float(v.rstrip(" %")) for v in texts(page, "#shares .number")]
+    shown = [float(v.rstrip("\u00a0%")) for v in texts(page, "#shares .number")]
     shares = contributions(model).shares[14]
     assert shown[:-1] == pytest.approx(100 * np.sort(shares)[::-1][: len(shown) - 1], abs=0.06)
     assert shown[-1] == pytest.approx(100 * (1 - shares.sum()), abs=0.06)
+    own, others, penalty = (float(v) for v in re.findall(r"([\d.]+)\s%", page.inner_text("#shares-said")))
+    assert own == pytest.approx(100 * shares[14], abs=0.06) and own + others + penalty == pytest.approx(100, abs=0.2)
+    assert others == pytest.approx(100 * (shares.sum() - shares[14]), abs=0.2)
 
 
 def test_more_coefficients_on_demand(visit, summary):
@@ -111,10 +115,12 @@ def test_a_click_on_a_heading_sorts_and_another_turns_it_round(visit, summary):
     column = [c["key"] for c in summary["columns"]].index("error") + 2
     heading = page.locator(f"#tasks th:nth-child({column})")
     heading.get_by_role("button").click()
-    assert [float(v) for v in texts(page, f"#tasks td:nth-child({column})")] == errors
+    shown = texts(page, f"#tasks td:nth-child({column})")
+    assert {len(v.partition(".")[2]) for v in shown} == {2}  # all as many decimals as the largest has at four digits
+    assert [float(v) for v in shown] == pytest.approx(errors, abs=0.0051)
     assert heading.get_attribute("aria-sort") == "ascending"
     heading.get_by_role("button").click()
-    assert [float(v) for v in texts(page, f"#tasks td:nth-child({column})")] == errors[::-1]
+    assert texts(page, f"#tasks td:nth-child({column})") == shown[::-1]
     assert heading.get_attribute("aria-sort") == "descending"
 
 
@@ -340,7 +346,9 @@ def test_tables_are_saved_as_csv(visit, summary, model):
             page.click(button)
         lines = Path(waiting.value.path()).read_text().splitlines()
         assert len(lines) == rows and lines[0].startswith("task,")
-    assert lines[0] == "task,feature,coefficient,standard error"
+    assert lines[0] == "task,feature,coefficient,standard error,low,high"
+    coefficient, error, low, high = map(float, lines[1].split(",")[2:])
+    assert (low, high) == pytest.approx((coefficient - 1.645 * error, coefficient + 1.645 * error), rel=1e-2)
     assert float(lines[1].split(",")[2]) == pytest.approx(model.coef_[0, 0], rel=1e-3)
 
 
@@ -350,6 +358,62 @@ def test_the_picture_is_saved_as_svg(visit, summary):
         page.click("#save-svg")
     picture = Path(waiting.value.path()).read_text()
     assert picture.startswith("<svg") and picture.count('class="node"') == 20 and "fill: rgb" in picture
+
+
+@pytest.mark.parametrize(("scheme", "paper"), [("light", 245), ("dark", 32)])
+def test_the_picture_is_saved_as_png(visit, summary, scheme, paper):
+    page = visit(summary, color_scheme=scheme)
+    with page.expect_download() as waiting:
+        page.click("#save-png")
+    pixels = np.rint(255 * matplotlib.image.imread(waiting.value.path())[:, :, :3])
+    box = page.locator("#view").bounding_box()
+    assert pixels.shape[:2] == pytest.approx((2 * box["height"], 2 * box["width"]), abs=2)
+    for group in (0, 1):
+        colour = [int(summary["palette"][group][k : k + 2], 16) for k in (1, 3, 5)]
+        assert (np.abs(pixels - colour).max(axis=2) <= 2).sum() > 1000  # the discs of the group are there
+    assert np.abs(np.median(pixels) - paper) < 12
+
+
+def test_every_control_is_reached_and_used_by_the_keyboard(visit, summary):
+    page = visit(summary)
+    met = []
+    for _ in range(30):
+        page.keyboard.press("Tab")
+        met.append(page.evaluate("document.activeElement.id || document.activeElement.closest('[id]')?.id"))
+    wanted = [
+        "search",
+        "slider",
+        "refit",
+        "zoom-in",
+        "zoom-all",
+        "legend",
+        "save-svg",
+        "save-png",
+        "save-tasks",
+        "tasks",
+    ]
+    assert [met.index(name) for name in wanted] == sorted(met.index(name) for name in wanted)
+    page.locator("#legend button").first.focus()
+    page.keyboard.press("Space")
+    assert page.locator("#legend button").first.get_attribute("aria-pressed") == "true"
+    page.locator("#slider").focus()
+    page.keyboard.press("ArrowLeft")
+    assert "neighbours" in page.locator("#slider").get_attribute("aria-valuetext")
+    page.locator("#tasks .link").first.focus()
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "panel-title"  # what a screen reader reads next
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.closest('#tasks') !== null")
+
+
+def test_names_that_would_hit_others_go_above_their_node(visit, summary):
+    page = visit(json.loads(json.dumps(summary)) | {"names": [f"a longer name {k}" for k in range(20)]}, width=700)
+    hidden = page.locator("#view .node text[visibility=hidden]").count()
+    above = page.evaluate(
+        "[...document.querySelectorAll('#view .under')].filter((n) => n.getAttribute('y') < 0).length"
+    )
+    assert above > 0 and hidden < 10
+    assert (f"{hidden} of" in page.inner_text("#names-said")) == (hidden > 0)
 
 
 def test_what_a_screen_reader_meets_has_names(visit, summary):

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import Independent
 from kinfolk.report.errors import same_rows, task_errors
-from kinfolk.rows.folds import fold_of_rows
+from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.tasks import read_rows
 from problems import frame
 

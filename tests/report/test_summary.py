@@ -171,7 +171,7 @@ def test_two_hundred_tasks_stay_below_three_megabytes():
     table, y = frame(T=200, d=25, n=(70, 90))
     model = Independent(task="who").fit(table, y)
     with pytest.warns(ConvergenceWarning):
-        graph = GAMTL(task="who", max_iter=2, tol=1.0).fit(table, y).structure_
+        graph = GAMTL(task="who", strength=1.0, max_iter=2, tol=1.0).fit(table, y).structure_
     summary = summarize(replace(model.model_, structure=graph), table, y)
     assert summary["view"]["kind"] == "graph" and len(render(summary)) < 3e6
 

@@ -10,6 +10,8 @@ from kinfolk.cli import main
 from kinfolk.reproduce import run
 from kinfolk.reproduce.methods import METHODS
 from kinfolk.reproduce.page import MARKER, insert_tables
+from kinfolk.reproduce.settings import chosen
+from kinfolk.reproduce.splits import split
 from kinfolk.reproduce.tables import to_markdown
 
 
@@ -84,6 +86,16 @@ def test_missing_data_are_told_before_the_work(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="KINFOLK_DATA"):
         run("birmingham", tmp_path / "out", quick=True, n_jobs=1)
     assert not (tmp_path / "out").exists()
+
+
+def test_data_of_another_folder_are_not_taken_for_missing_ones(published_data, tmp_path, monkeypatch):
+    setting = chosen("birmingham", quick=True)[0]
+    split(setting, 0)
+    monkeypatch.setenv("KINFOLK_DATA", str(tmp_path / "none"))
+    monkeypatch.setenv("KINFOLK_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("kinfolk.datasets.source.urlopen", refuse)
+    with pytest.raises(OSError, match="KINFOLK_DATA"):
+        split(setting, 0)
 
 
 def refuse(*arguments, **options):

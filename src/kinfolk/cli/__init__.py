@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, NoReturn
 
-from kinfolk.cli.console import Console, printable
+from kinfolk.cli.console import Console, as_options, printable
 from kinfolk.cli.parser import build_parser
 
 OK = 0
@@ -30,12 +30,17 @@ def main(arguments: list[str] | None = None) -> int:
 
     0 done, 1 an error that one line explains, 2 wrong usage, 130 interrupted, 141 the output pipe was closed.
     """
-    parser = build_parser()
-    options = parser.parse_args(arguments)
-    if options.command is None:
-        parser.print_help()
-        return USAGE
-    return run(options, Console(quiet=options.quiet, as_json=options.json))
+    try:
+        parser = build_parser()
+        options = parser.parse_args(arguments)
+        if options.command is None:
+            parser.print_help()
+            return USAGE
+        with _without_noise(options.debug):
+            return run(options, Console(quiet=options.quiet, as_json=options.json))
+    except KeyboardInterrupt:  # at any time: also before the command has begun, and after it has ended
+        print("kinfolk: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
@@ -46,16 +51,13 @@ def run(options: argparse.Namespace, console: Console) -> int:
             import_module(f"kinfolk.cli.{options.command}").run(options, console)
             sys.stdout.flush()
         return OK
-    except KeyboardInterrupt:
-        console.clear()
-        print("kinfolk: interrupted", file=sys.stderr)
-        return INTERRUPTED
     except BrokenPipeError:
         # `kinfolk graph ... | head` ends here; without this the interpreter would flush into the closed pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
-    except Exception as error:
-        if options.debug:
+    except BaseException as error:
+        panicked = type(error).__name__ == "PanicException"  # of a library in Rust, and no Exception
+        if options.debug or not (panicked or isinstance(error, Exception)):
             raise
         _print_error(error, options, console)
         return ERROR
@@ -63,13 +65,13 @@ def run(options: argparse.Namespace, console: Console) -> int:
         console.clear()
 
 
-def _print_error(error: Exception, options: argparse.Namespace, console: Console) -> None:
+def _print_error(error: BaseException, options: argparse.Namespace, console: Console) -> None:
     """The error in one line."""
     console.clear()
     message = str(error) or type(error).__name__
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         message = f"{error.filename}: {error.strerror}"
-    message = " ".join(message.split())
+    message = as_options(" ".join(message.split()))
     if not isinstance(error, EXPECTED):
         message = f"internal error ({type(error).__name__}: {message}). Run again with --debug and report what it shows"
     if options.json:
@@ -88,6 +90,29 @@ def _as_notes(console: Console) -> None:
     # The commands say the first themselves; the second is no problem, since files are matched by names of columns.
     warnings.filterwarnings("ignore", message="Found unknown categories|.*feature names", category=UserWarning)
     warnings.showwarning = show
+
+
+@contextmanager
+def _without_noise(debug: bool) -> Iterator[None]:
+    """Stderr is for the command's own words: what libraries print there (panics, LAPACK) is shown with --debug."""
+    voice = sys.stderr
+    try:
+        kept = -1 if debug or voice.fileno() != 2 else os.dup(2)
+    except (OSError, AttributeError, ValueError):  # closed, or no file
+        kept = -1
+    if kept < 0:
+        yield
+        return
+    voice.flush()
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    sys.stderr = os.fdopen(kept, "w", buffering=1, encoding=voice.encoding, errors=voice.errors)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        sys.stderr.close()
+        sys.stderr = voice
 
 
 @contextmanager

@@ -28,7 +28,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     whole = f", whole groups of {options.groups!r}" if options.groups else ""
     whole = f", in the order of {options.time!r}" if options.time else whole
     tasks = counted(len(rows.schema.labels), "task")
-    size = f"{counted(len(rows.y), 'row')}, {tasks}, {counted(rows.table.width, 'feature')}"
+    size = f"{counted(len(rows.y), 'row')}, {tasks}, {counted(rows.table.width, 'feature column')}"
     console.say(f"{size}; {options.cv} folds{whole}")
     found = compare_rows(
         rows,

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from typing import Any
 
 from kinfolk.progress import Bar, Callback
+
+# How Python writes what the options of the command line set.
+PYTHON = {
+    r"""\bdrop=\[["']([^\]]*?)["']\]""": r"--drop \1",
+    r"\bcv=(\d+)": r"--cv \1",
+    r'\bunseen="(\w+)"': r"--unseen \1",
+    r'\b(\w+)="(\w+)"': r"--set \1=\2",
+    r" \(features=StandardScaler\(\)\)": "",
+}
 
 
 class Console:
@@ -28,7 +38,7 @@ class Console:
 
     def note(self, message: str) -> None:
         """Print a notice, once, and keep it for the JSON."""
-        message = " ".join(message.split())
+        message = as_options(" ".join(message.split()))
         if message in self.notes:
             return
         self.notes.append(message)
@@ -84,6 +94,19 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if isinstance(value, str | int | None) else str(value)
+
+
+def as_options(text: str) -> str:
+    """Advice as the command line has it, where the text gives it as Python does.
+
+    Examples
+    --------
+    >>> as_options('leave it out with drop=["x"], or use intercept="coupled"; 3 folds in place of cv=5')
+    'leave it out with --drop x, or use --set intercept=coupled; 3 folds in place of --cv 5'
+    """
+    for pattern, option in PYTHON.items():
+        text = re.sub(pattern, option, text)
+    return text
 
 
 def printable(text: str) -> str:

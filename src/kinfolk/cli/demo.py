@@ -7,15 +7,14 @@ import argparse
 from kinfolk.cli.console import Console
 from kinfolk.cli.outputs import check_folder, check_outputs
 from kinfolk.datasets.car_parks import FILE
-from kinfolk.files import replacing
+from kinfolk.files import write_text
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Print the account line by line."""
     if options.table:
         check_outputs({"--table": (options.table, "table")}, options, console)
-        with replacing(options.table) as partial:
-            partial.write_text(FILE.read_text("utf-8"), encoding="utf-8", newline="")
+        write_text(options.table, FILE.read_text("utf-8"))
         console.say(f"28 car parks, 1,120 rows: {options.table}")
         console.result({"table": str(options.table)})
         return

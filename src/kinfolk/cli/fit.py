@@ -30,7 +30,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     started = perf_counter()
     model, error = fit(rows, options, console, in_blocks=in_blocks)
     seconds = perf_counter() - started
-    save_model(model, out)
+    model.save(out)
     report = write_page(model, rows, options, console) if rows and options.report and not in_blocks else None
     kinds = rows.rules.found_kinds if rows else {}
     encoded = [name for name, kind in kinds.items() if kind == "category"]
@@ -56,13 +56,6 @@ def fit(
     if in_blocks:
         return fit_in_blocks(recipe, rows, options, console)
     return recipe.fit(rows, options.task, console.callback)
-
-
-def save_model(model: Any, out: Path) -> None:
-    """Write the model file."""
-    from kinfolk.store import save
-
-    save(model, out)
 
 
 def write_page(model: Any, rows: Training, options: argparse.Namespace, console: Console) -> str:

@@ -22,7 +22,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
     check_outputs({"--out": (options.out, "graph")}, options, console, inputs=(options.model,))
     model = load_model(options.model)
     graph = graph_of(model, console)
-    written: Any = model if structure_of(model, "kinfolk graph") is graph else graph
+    structure = structure_of(model, "kinfolk graph")
+    written: Any = model if structure is not None and structure.kind == "graph" else graph
     if options.out:
         write_graph(written, options.out, options.format, safe=options.safe_csv)
         console.say(f"{len(graph.labels):,} tasks and {graph.adjacency.nnz // 2:,} edges in {options.out}")

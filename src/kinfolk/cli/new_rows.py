@@ -9,9 +9,11 @@ from types import MappingProxyType
 from typing import Any
 
 from kinfolk.cli.console import Console
-from kinfolk.cli.tables import check_text, from_text, number_column, read_typed, task_labels, where, without_gaps
+from kinfolk.cli.tables import task_labels, without_gaps
+from kinfolk.rows.kinds import NUMBERS, kind_of_texts
 from kinfolk.rows.rules import TableRules
-from kinfolk.rows.sources.files import Source, check_column, polars
+from kinfolk.rows.sources.files import Source, check_column, from_text, polars
+from kinfolk.rows.sources.ruled import check_text, number_column, read_typed, where
 from kinfolk.rows.tables import task_name
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -26,12 +28,7 @@ class NewRows:
 
 
 def rows_for(
-    model: Any,
-    source: Source,
-    options: argparse.Namespace,
-    console: Console,
-    *,
-    also: Mapping[str, str] = NOTHING,
+    model: Any, source: Source, options: argparse.Namespace, console: Console, *, also: Mapping[str, str] = NOTHING
 ) -> NewRows:
     """Read a table and put its rows as the model takes them; `also` are further columns that must be there
     and have no gaps, by the option that asks for them."""
@@ -45,10 +42,9 @@ def rows_for(
     known = rules.found_kinds if isinstance(rules, TableRules) else {}
     words = [task, *(name for name in names if known.get(name) == "category")]
     frame = read_typed(
-        source,
-        lambda full: source.frame(source.names(), types=dict.fromkeys(words, pl.String), full=full).collect(),
+        source, lambda full: source.frame(source.names(), types=dict.fromkeys(words, pl.String), full=full).collect()
     )
-    plain = [n for n in names if n != task and known.get(n, "number") in ("number", "truth")]
+    plain = [n for n in names if n != task and known.get(n, "number") in NUMBERS]
     frame = frame.with_columns([_as_in_fit(frame, name, source) for name in plain])
     must = [task, *also.values(), *(() if known and not options.drop_missing else names)]
     frame = _checked_gaps(frame, list(dict.fromkeys(must)), options, console, source)
@@ -74,7 +70,9 @@ def _as_in_fit(frame: Any, name: str, source: Source) -> Any:
         return pl.lit(None, pl.Float64).alias(name)
     if frame[name].dtype != pl.String:
         return number_column(frame, name, source, "an input of the model")
-    wrong = from_text(name).is_null() & pl.col(name).is_not_null()
+    kind = kind_of_texts(frame[name].drop_nulls().unique().to_list(), source.decimal)
+    number = from_text(name, kind)
+    wrong = number.is_null() & pl.col(name).is_not_null()
     strange = frame.filter(wrong)[name]
     if len(strange):
         check_text(source)
@@ -83,7 +81,7 @@ def _as_in_fit(frame: Any, name: str, source: Source) -> Any:
             f"{where(frame, wrong, source)}: column {name!r} holds numbers, but here {strange[0]!r}{more}. It was a "
             "number in fit: correct it, or empty it"
         )
-    return from_text(name)
+    return number
 
 
 def _checked_gaps(frame: Any, columns: list[str], options: argparse.Namespace, console: Console, source: Source) -> Any:

@@ -107,7 +107,7 @@ def _command(commands: Any, name: str, text: str) -> argparse.ArgumentParser:
     output = command.add_argument_group("output")
     output.add_argument("--quiet", action="store_true", help="no notices, no progress, no result as text")
     output.add_argument("--json", action="store_true", help="the result as JSON on stdout")
-    output.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    output.add_argument("--debug", action="store_true", help="show the traceback of an error and what libraries print")
     return command
 
 
@@ -149,7 +149,7 @@ def _add_report(command: argparse.ArgumentParser) -> None:
     command.add_argument("data", type=table_address, help="table with the columns of fit and the target")
     command.add_argument("--target", required=True, metavar="COLUMN", help="column with the true values")
     command.add_argument("--groups", metavar="COLUMN", help="rows of one value here belong together (sitting, day)")
-    _add_out(command, "(%(default)s)", Path("report.html"))
+    _add_out(command, "the page (%(default)s)", Path("report.html"))
     command.add_argument("--title", help="title of the page")
     command.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
     _add_reading(command)
@@ -157,8 +157,10 @@ def _add_report(command: argparse.ArgumentParser) -> None:
 
 def _add_graph(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", type=Path, help="a model written by kinfolk fit")
-    command.add_argument("--format", choices=("csv", "graphml", "json"), default="csv", help="(%(default)s)")
-    _add_out(command, "(default: stdout)")
+    command.add_argument(
+        "--format", choices=("csv", "graphml", "json"), default="csv", help="of the file (%(default)s)"
+    )
+    _add_out(command, "the graph (default: stdout)")
     _add_safe_csv(command)
 
 
@@ -177,14 +179,14 @@ def _add_compare(command: argparse.ArgumentParser) -> None:
 
 def _add_reproduce(command: argparse.ArgumentParser) -> None:
     command.add_argument("which", nargs="?", default="all", choices=PARTS, help=f"{', '.join(PARTS)} (default: all)")
-    _add_out(command, "(%(default)s)", Path("reproduction"), metavar="DIR")
+    _add_out(command, "folder for tables and figures (%(default)s)", Path("reproduction"), metavar="DIR")
     command.add_argument("--quick", action="store_true", help="a small version, in minutes")
     command.add_argument("--jobs", type=int, default=2, metavar="N", help="processes at a time (%(default)s)")
     command.add_argument("--into", type=Path, metavar="FILE", help="Markdown document whose end the tables replace")
 
 
 def _add_demo(command: argparse.ArgumentParser) -> None:
-    _add_out(command, "(%(default)s)", Path("kinfolk-demo"), metavar="DIR")
+    _add_out(command, "folder for picture and report (%(default)s)", Path("kinfolk-demo"), metavar="DIR")
     command.add_argument(
         "--table",
         type=output_path,
@@ -204,22 +206,30 @@ def _add_training_table(command: argparse.ArgumentParser) -> None:
     command.add_argument("--task", required=True, nargs="+", action=JoinedNames, metavar="COLUMN", help=text)
     command.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
     columns = command.add_argument_group("the columns")
-    columns.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COLUMN", help="not used")
+    columns.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COLUMN", help="to be left out")
     columns.add_argument(
-        "--groups", metavar="COLUMN", help="rows of one value here (sitting, day) stay in one fold; no feature"
+        "--groups", metavar="COLUMN", help="rows of one value here (sitting, day) stay in one fold; not used to predict"
     )
     columns.add_argument("--time", metavar="COLUMN", help="folds in the order of this column: they train on the past")
     columns.add_argument(
-        "--categorical", nargs="+", action="extend", default=[], metavar="COLUMN", help="categories, even if numbers"
+        "--categorical",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="COLUMN",
+        help="categories, even if they are numbers",
     )
     columns.add_argument(
         "--max-categories",
         type=int,
         default=50,
         metavar="N",
-        help="of a text column with a column of their own; rarer ones share one (%(default)s)",
+        help="categories of a text column that get a column each; rarer ones share one (%(default)s)",
     )
-    columns.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
+    gaps = columns.add_mutually_exclusive_group()
+    text = "fill in missing inputs by means and mark them in a second column (default); --no-impute: an error"
+    gaps.add_argument("--impute", action=argparse.BooleanOptionalAction, help=text)
+    gaps.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
     _add_reading(command)
 
 
@@ -248,5 +258,5 @@ def _add_reading(command: argparse.ArgumentParser) -> None:
     command.add_argument("--query", metavar="SQL", help="what to ask a database (default: its only table)")
     reading = command.add_argument_group("reading CSV")
     reading.add_argument("--delimiter", metavar="CHAR", help="separator of values (default: found in the first lines)")
-    reading.add_argument("--encoding", default="utf-8", help="(%(default)s)")
-    reading.add_argument("--decimal", choices=(".", ","), default=".", help="decimal mark (%(default)s)")
+    reading.add_argument("--encoding", default="utf-8", help="of the file (%(default)s)")
+    reading.add_argument("--decimal", choices=(".", ","), help="decimal mark (default: found in the first lines)")

@@ -67,7 +67,8 @@ def fit_in_blocks(
     plan: Plan, rows: Training, options: argparse.Namespace, console: Console
 ) -> tuple[Any, float | None]:
     """The model fitted from the statistics of a table that is read in blocks."""
-    from kinfolk.large.files import fit_frame
+    from kinfolk.large.files import fit_source
+    from kinfolk.large.transformers import FeaturePlan, plan_features
     from kinfolk.rows.rules import TableRules
 
     source = rows.source
@@ -76,16 +77,12 @@ def fit_in_blocks(
         console.note(f"{plan.method} takes the parameters that are not --set as they are by default")
     features = rows.features(scale=not plan.scales_itself)
     model = plan.estimator(options.task, features, console.callback)
-    fit_frame(
-        model,
-        rows.X,
-        source,
-        target=options.target,
-        groups=options.groups,
-        fitted=features.fit(rows.X) if isinstance(features, TableRules) else None,
-        n_jobs=max(2, plan.jobs),
-        callback=console.callback,
-    )
+    if isinstance(features, TableRules):
+        reading = FeaturePlan(features.fit(rows.X), tuple(features.get_feature_names_out()))
+    else:
+        reading = plan_features(model, rows.roles.features)
+    names = list(rows.X.collect_schema())
+    fit_source(model, source, names, rows.roles, reading, frame=rows.X, n_jobs=max(2, plan.jobs))
     return model, cross_validated_error(model)
 
 

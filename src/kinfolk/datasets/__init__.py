@@ -15,14 +15,7 @@ if TYPE_CHECKING:
     from kinfolk.datasets.synthetic import make_circle, make_groups
     from kinfolk.datasets.wiener import make_wiener_network
 
-__all__ = [
-    "load_birmingham",
-    "load_car_parks",
-    "load_parkinsons",
-    "make_circle",
-    "make_groups",
-    "make_wiener_network",
-]
+__all__ = ["load_birmingham", "load_car_parks", "load_parkinsons", "make_circle", "make_groups", "make_wiener_network"]
 
 _HOME = {
     "load_birmingham": "birmingham",

@@ -54,11 +54,7 @@ Say which windows are used, and whether an error is pooled over rows, whenever o
 
 
 def load_birmingham(
-    *,
-    lots: int = 29,
-    lags: int = 4,
-    windows: str = "across_nights",
-    data_home: str | os.PathLike[str] | None = None,
+    *, lots: int = 29, lags: int = 4, windows: str = "across_nights", data_home: str | os.PathLike[str] | None = None
 ) -> Bunch:
     """Birmingham's car parks in windows of time: `lags` occupancy rates predict the next.
 

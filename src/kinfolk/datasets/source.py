@@ -54,10 +54,7 @@ SOURCES = {
         f"{_UCI}/482/parking+birmingham.zip",
     ),
     "birmingham_locations": PublishedFile(
-        "birmingham_parking",
-        "locations.csv",
-        "d8a2e6169fc31252e5d57a7efcf5f703cd0e6e41cabb6c1d4e3a669313513277",
-        None,
+        "birmingham_parking", "locations.csv", "d8a2e6169fc31252e5d57a7efcf5f703cd0e6e41cabb6c1d4e3a669313513277", None
     ),
 }
 

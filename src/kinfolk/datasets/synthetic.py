@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from kinfolk.datasets.table import split_table
+from kinfolk.datasets.table import check_row_counts, split_table
 from kinfolk.rows.gram import Array
 
 N_TASKS = 20
@@ -88,12 +88,7 @@ def make_groups(
 
 
 def make_circle(
-    n_samples: int = 20,
-    n_test: int = 80,
-    *,
-    shared_inputs: bool = False,
-    noise: float = 1.0,
-    random_state: Any = None,
+    n_samples: int = 20, n_test: int = 80, *, shared_inputs: bool = False, noise: float = 1.0, random_state: Any = None
 ) -> Bunch:
     """Draw Syn 2: each task is related to its neighbours on a circle, which closes with w_20 = w_1.
 
@@ -133,8 +128,7 @@ def _draw_rows(
     coef: Array, n_samples: int, n_test: int, shared: bool, noise: float, rng: np.random.RandomState
 ) -> dict[str, Any]:
     """Training and test rows of linear tasks, each of the two from a seed of its own."""
-    if n_samples < 1 or n_test < 0:
-        raise ValueError(f"n_samples must be >= 1 and n_test >= 0, got {n_samples} and {n_test}.")
+    check_row_counts(n_samples, n_test)
     T, d = coef.shape
     inputs = []
     targets = []

@@ -45,6 +45,12 @@ def task_table(
     return frame, name
 
 
+def check_row_counts(n_samples: int, n_test: int) -> None:
+    """Rows to train on there must be; rows to test by there may be."""
+    if n_samples < 1 or n_test < 0:
+        raise ValueError(f"n_samples must be >= 1 and n_test >= 0, got {n_samples} and {n_test}.")
+
+
 def split_table(
     name: str,
     codes: NDArray[np.intp],

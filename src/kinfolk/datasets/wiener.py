@@ -10,7 +10,7 @@ import numpy as np
 from scipy.signal import lfilter
 from sklearn.utils import Bunch, check_random_state
 
-from kinfolk.datasets.table import split_table
+from kinfolk.datasets.table import check_row_counts, split_table
 from kinfolk.rows.gram import Array
 
 GROUPS = np.repeat([0, 1, 2, 3], [3, 3, 2, 2])
@@ -91,7 +91,9 @@ def make_wiener_network(
     >>> b.coef[[0, 3, 6, 9]].round(3).tolist()
     [[0.7, -0.5], [0.7, -0.3], [0.275, -0.3], [0.475, -0.3]]
     """
-    _check_lengths(n_samples, n_test, lags, output_lags)
+    check_row_counts(n_samples, n_test)
+    if not (0 <= lags <= BURN_IN and 0 <= output_lags <= BURN_IN):
+        raise ValueError(f"lags and output_lags must be from 0 to {BURN_IN}, got {lags} and {output_lags}.")
     links = TOPOLOGY if topology is None else [(int(k), int(m)) for k, m in topology]
     A = metropolis(links) if mixing else np.eye(T)
     coef = A @ _COEF  # A is symmetric: the paper's W A, transposed
@@ -146,13 +148,6 @@ def metropolis(links: Iterable[tuple[int, int]]) -> Array:
     size = 1 + linked.sum(axis=1)
     A = linked / np.maximum(size[:, None], size)
     return A + np.diag(1.0 - A.sum(axis=1))
-
-
-def _check_lengths(n_samples: int, n_test: int, lags: int, output_lags: int) -> None:
-    if n_samples < 1 or n_test < 0:
-        raise ValueError(f"n_samples must be >= 1 and n_test >= 0, got {n_samples} and {n_test}.")
-    if not (0 <= lags <= BURN_IN and 0 <= output_lags <= BURN_IN):
-        raise ValueError(f"lags and output_lags must be from 0 to {BURN_IN}, got {lags} and {output_lags}.")
 
 
 def _simulate(coef: Array, sd: Array, n: int, rng: np.random.RandomState) -> dict[str, Array]:

@@ -171,16 +171,9 @@ def _read(X: Any, y: Any, task: Any) -> Rows:
 
 def _standardised(rows: Rows, random_state: Any) -> list[Array]:
     """Features and, in the last column, the target of every task, on one scale and without ties."""
-    X = rows.table.features()
     labels = rows.schema.labels
-    if rows.codes is None:
-        codes, position = np.nonzero(~np.isnan(rows.y.T))
-        y = rows.y[position, codes]
-    else:
-        position = np.flatnonzero(~np.isnan(rows.y))
-        codes = rows.codes[position]
-        y = rows.y[position]
-    X = X[position]
+    position, codes, y, _ = rows.targets()
+    X = rows.table.features()[position]
     _check_sizes(np.bincount(codes, minlength=len(labels)), labels)
     Z = np.column_stack([X[:, _varies_within(X, codes, len(labels))], y])
     if Z.shape[1] == 1:

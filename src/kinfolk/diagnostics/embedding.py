@@ -69,12 +69,8 @@ def embed(D: ArrayLike, *, dimensions: int = 2, random_state: Any = 0) -> Embedd
     settings = {"n_init": 1, "max_iter": 1000, "eps": 1e-9, "normalized_stress": False}
     best, _ = min((smacof(D / scale, init=start, **settings) for start in starts), key=lambda fit: fit[1])
     coordinates = _principal_axes(scale * best)
-    return Embedding(coordinates, _stress(D, coordinates))
-
-
-def _stress(D: Array, coordinates: Array) -> float:
     wanted = squareform(D, checks=False)
-    return float(np.linalg.norm(wanted - pdist(coordinates)) / np.linalg.norm(wanted))
+    return Embedding(coordinates, float(np.linalg.norm(wanted - pdist(coordinates)) / np.linalg.norm(wanted)))
 
 
 def _classical(D: Array, dimensions: int) -> Array:

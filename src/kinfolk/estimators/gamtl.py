@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import Any, ClassVar, Self
-
-import numpy as np
+from typing import Any, ClassVar
 
 from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.methods.gamtl.alternate import Alternation
 from kinfolk.methods.gamtl.calibrate import METRICS, SHOWN_BY, Recipe
 from kinfolk.methods.gamtl.coupling import GraphCoupling
+from kinfolk.methods.gamtl.defaults import RAW, completed, feature_scale
 from kinfolk.methods.gamtl.problem import Problem, usual_rounds
 from kinfolk.methods.given_graph import named_graph
-from kinfolk.methods.method import warn_of_constant_features
 from kinfolk.methods.model import Course, Model, Part
 from kinfolk.methods.parameters import choice, number, parameters
+from kinfolk.methods.remarks import warn_of_constant_features
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import GramStats
 from kinfolk.solvers.equations import INTERCEPTS
@@ -35,35 +34,35 @@ class GAMTL(GraphRegressor):
 
     Parameters
     ----------
-    task : name or position of the task column of X, or names of several that make it together; None if y has one column
-        per task
     alpha, beta, gamma : the paper's three numbers; all of them or none
     neighbors : about how many neighbours a task has in the graph that is shown, and in the first one that couples (used
         without alpha, beta, gamma); by default 1 + log T, at most half of the others, and 5 in the first that couples
-    strength : how hard neighbours pull; 1: on average as hard as a task's own data
+    strength : how hard neighbours pull; 1: on average as hard as a task's own data. "auto", if ridge is too: features
+        are put on one scale, and strength, ridge, anchor and metric come from a mixed model of the same statistics,
+        unless tasks fall into groups. A number for strength, ridge or alpha, beta, gamma is used as given, on features
+        as they are; what is "auto" beside it is strength=1, ridge=1, anchor=0, metric="identity", the raw form
     ridge : penalty on ||W||^2
-    anchor : in [0, 1]; share of the coupling that ties every task to all others alike
+    anchor : in [0, 1]; share of the coupling that ties every task to all others alike; "auto": see strength
     self_loops : None, or the price at which a task may stand alone instead of being tied to strangers. A number is in
         multiples of the median multiplier (alpha / degree; with alpha, beta, gamma it is the price itself) and holds
         for both graphs; "auto" leaves the coupling as it is, and finds the loners of the shown graph by a gap
-    metric : "identity": distances between coefficients as they are, so scale the features; "learned": in units of how
-        much each coefficient varies between tasks (a mixed model on the same statistics); "learned_full": with the
-        correlations of these variations; "function": mean squared differences of what two tasks predict, up to level
+    metric : "auto" (see strength); "identity": distances between coefficients as they are, so scale the features;
+        "learned": in units of how much each coefficient varies between tasks (a mixed model on the same statistics);
+        "learned_full": with the correlations of these variations; "function": mean squared differences of what two
+        tasks predict, up to level
     graph_metric : what makes two tasks near in the graph that is shown: "function" (mean squared difference of their
         predictions over the inputs), "shape" (the same without level) or "coefficients" (distance of slopes)
     intercept : "free" (own, unpenalised), "shrunk" (towards their mean, as much as a mixed model says), "coupled"
         (along the graph) or None
-    features : a transformer for the non-task columns, e.g. StandardScaler()
     weights_solver : "auto", "direct", "shared", "cg" or "cmg" (multigrid, as in the paper); see `solve_weights`
     graph_solver : "auto", "newton" or "primal_dual"
     A0 : a graph to begin with, a `TaskGraph` or an array in the order of the tasks; "l2" begins as the paper does, with
         norms of the differences between independent fits. By default the first graph is the best for these fits. The
         problem is convex in weights and graph apart, not together, so that the start may matter
+    proximal : weight of the convergence theorem's variant, in which every step also pays for how far it moves, in
+        multiples of the data's curvature (weights) and of beta (graph); more rounds to the same optimum. 0 for none
     tol, max_iter : stop when a round lowers the objective by less than `tol`, relative, or after `max_iter` rounds; by
         default 200, and 3 for more than 2,500 tasks, where the first rounds give nearly all that there is to gain
-    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
-        or are an "error"
-    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     random_state : unused here; the method is deterministic
     callback : called with a `Progress` after every round
 
@@ -75,7 +74,9 @@ class GAMTL(GraphRegressor):
     coupling_ : sparse (T, T), the graph along which coefficients were coupled; in groups it is nearly complete
     alpha_, beta_, gamma_ : the numbers of Eq. 8 that were used
     objective_history_, n_iter_, converged_ : the course of the alternation
-    optimality_ : weights_residual, graph_residual and duality_gap at the end; shown_gap of the graph to be read
+    optimality_ : of weights and graph together weights_residual, graph_residual and duality_gap; of the last graph step
+        alone last_step_gap and certified, the share of tasks for which it is proven best over all pairs: after few
+        rounds (`converged_` is False) that may be 1 beside a duality gap of per cents; shown_gap of the shown graph
     relevance_ : how much each coefficient varies between tasks
 
     Examples
@@ -99,16 +100,17 @@ class GAMTL(GraphRegressor):
     beta: float | None = number(None, above=0, also=(None,))
     gamma: float | None = number(None, at_least=0, also=(None,))
     neighbors: float | None = number(None, above=0, also=(None,))
-    strength: float = number(1.0, at_least=0)
-    ridge: float = number(1.0, at_least=0)
-    anchor: float = number(0.0, at_least=0, at_most=1)
+    strength: float | str = number("auto", at_least=0, also=("auto",))
+    ridge: float | str = number("auto", at_least=0, also=("auto",))
+    anchor: float | str = number("auto", at_least=0, at_most=1, also=("auto",))
     self_loops: float | str | None = number("auto", above=0, also=("auto", None))
-    metric: str = choice("identity", *METRICS)
+    metric: str = choice("auto", *METRICS)
     graph_metric: str = choice(*SHOWN_BY)
     intercept: str | None = choice("free", *INTERCEPTS)
     weights_solver: str = "auto"
     graph_solver: str = "auto"
     A0: Any = None
+    proximal: float = number(0.0, at_least=0)
     tol: float = 1e-6
     max_iter: int | None = None
     random_state: Any = None
@@ -123,7 +125,28 @@ class GAMTL(GraphRegressor):
         self._check_numbers(gram.n_tasks)
         if self.intercept == "free":
             warn_of_constant_features(gram)
-        recipe = self._recipe()
+        if not self.is_automatic():
+            return self._learn(gram, Recipe(**RAW | self._given()))
+        scale = feature_scale(gram)
+        scaled = gram.rescaled(scale)
+        model = self._learn(scaled, completed(self._given(), scaled)).in_units(scale)
+        details = model.details | {"relevance_": model.details["relevance_"] / scale}
+        return replace(model, gram=gram, details=details)
+
+    def is_automatic(self) -> bool:
+        """Whether the data set how hard tasks pull: no number for strength, ridge or alpha, beta, gamma is given."""
+        return self.gamma is None and self.strength == "auto" and self.ridge == "auto"
+
+    def begins_near(self) -> bool:
+        """Whether rounds go on from those that set gamma; where numbers are given, the course is the paper's."""
+        return self.is_automatic()
+
+    def _given(self) -> dict[str, Any]:
+        """The parameters of the recipe that have a value; those of `RAW` may be left to the data."""
+        values = {part.name: getattr(self, part.name) for part in fields(Recipe)}
+        return {name: value for name, value in values.items() if name not in RAW or value != "auto"}
+
+    def _learn(self, gram: GramStats, recipe: Recipe) -> Model:
         problem = recipe.problem(gram, **self._solvers(gram.n_tasks))
         result = problem.solve(
             tol=self.tol,
@@ -131,11 +154,10 @@ class GAMTL(GraphRegressor):
             quiet=self._is_quiet(gram.n_tasks),
             callback=self.callback,
             A0=self._first_graph(gram, problem),
+            proximal=self.proximal,
+            W0=problem.near if self.begins_near() else None,
         )
         return self._model(gram, recipe, problem, result)
-
-    def _recipe(self) -> Recipe:
-        return Recipe(**{part.name: getattr(self, part.name) for part in fields(Recipe)})
 
     def _model(self, gram: GramStats, recipe: Recipe, problem: Problem, result: Alternation) -> Model:
         V = result.weights.value
@@ -174,51 +196,46 @@ class GAMTL(GraphRegressor):
     def _solvers(self, n_tasks: int) -> dict[str, Any]:
         return {"weights_solver": self.weights_solver, "graph_solver": self.graph_solver}
 
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, *, forget: float = 1.0) -> Self:
-        """Merge new rows into the statistics and solve again; earlier rows are not needed.
-
-        The first call is `fit`. Without forgetting the result is that of one fit on all rows (with `features` as fitted
-        on the first). New tasks may appear.
-
-        Parameters
-        ----------
-        forget : factor in (0, 1] for the weight of all earlier rows; below 1 a stream forgets
-        """
-        if not 0 < forget <= 1:
-            raise ValueError(f"forget={forget} must be greater than 0 and at most 1")
-        if "model_" not in vars(self):
-            return self.fit(X, y, sample_weight)
-        model = self.model_
-        assert model.columns is not None
-        assert model.gram is not None
-        rows, features = model.columns.read_with_targets(X, y, type(self).__name__, sample_weight)
-        new = rows.gram(features, model.gram.feature_names)
-        if self.task is None and not np.array_equal(new.labels, model.labels):
-            raise ValueError(f"y has {new.n_tasks} columns, but fit saw {len(model.labels)}: pass the same ones")
-        gram = model.gram.scaled(forget) + new
-        return self.keep(self.whole_model(gram), model.columns.including(rows.table).with_labels(gram.labels))
-
     def _check_numbers(self, n_tasks: int) -> None:
         given = [value is not None for value in (self.alpha, self.beta, self.gamma)]
         if isinstance(self.A0, str) and self.A0 != "l2":
             raise ValueError(f'A0={self.A0!r} must be a graph, an array, "l2" or None')
+        if self.proximal and n_tasks > DENSE_TASKS:
+            raise ValueError(f"proximal={self.proximal} is for up to {DENSE_TASKS} tasks, got {n_tasks}: leave it at 0")
         if any(given) and not all(given) and n_tasks > 1:  # a single task has no graph
             raise ValueError("give all of alpha, beta, gamma (Eq. 8) or none of them (neighbors and strength are used)")
 
 
-class Draft(GAMTL):
-    """GAMTL as it is tried on folds, for coefficients alone: the first rounds give nearly all that there is to gain."""
+class Brief(GAMTL):
+    """GAMTL among many tasks whose graph nobody reads: the first rounds give nearly all that there is to gain."""
 
     shares: ClassVar[str] = ""
     rounds: ClassVar[int] = 3
     pairs: ClassVar[int] = 32  # per task: where all are alike a graph of the nearest does as well
-    weights_tol: ClassVar[float] = 1e-7
+
+    def begins_near(self) -> bool:
+        """Always."""
+        return True
+
+    def _rounds(self, n_tasks: int) -> int:
+        return self.rounds
+
+    def _is_quiet(self, n_tasks: int) -> bool:
+        return True
+
+    def _solvers(self, n_tasks: int) -> dict[str, Any]:
+        return {**super()._solvers(n_tasks), "candidates": Candidates(self.pairs * n_tasks, rough=True)}
+
+
+class Draft(Brief):
+    """GAMTL as it is tried on folds, for coefficients alone."""
+
+    weights_tol: ClassVar[float] = 1e-4
 
     def learn(self, gram: GramStats) -> Model:
         """A few rounds without certificates, objective or graph: these cost as much again."""
         T = gram.n_tasks
-        solvers = {**self._solvers(T), "candidates": Candidates(self.pairs * T), "weights_tol": self.weights_tol}
-        problem = self._recipe().problem(gram, **solvers)
+        problem = Recipe(**RAW | self._given()).problem(gram, **self._solvers(T), weights_tol=self.weights_tol)
         W = problem.start() if problem.near is None else problem.near
         dual = None
         # Up to DENSE_TASKS, gamma was set by two rounds already.

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinfolk.estimators.gamtl import GAMTL, Draft
+from kinfolk.estimators.found import Chosen, Found
+from kinfolk.estimators.gamtl import GAMTL, Brief, Draft
 from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.judge.errors import Gain
 from kinfolk.methods.curves import line_beside_curves, on_columns
 from kinfolk.methods.gamtl.calibrate import SHOWN_BY
+from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.mean_shrunk import MeanShrunk
-from kinfolk.methods.mixture import OWN, SLOPES, SLOPES_OWN, Member, Mixture, Search, limits
+from kinfolk.methods.method import announced
+from kinfolk.methods.mixture import OWN, SLOPES, SLOPES_OWN, Member, Search, limits
 from kinfolk.methods.model import ByTask, Model
-from kinfolk.methods.parameters import choice, number, parameters
+from kinfolk.methods.parameters import check_parameters, choice, number, parameters
 from kinfolk.methods.rbf_search import FeatureSearch, TaskRows, search_features
+from kinfolk.methods.stream import Stream
+from kinfolk.methods.trunk_search import check_trunk, fit_trunk, try_trunk
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.progress import Callback
-from kinfolk.rows.folds import Folds, InTime, check_fold_numbers, fold_of_rows
-from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.rows.tasks import Rows
+from kinfolk.rows.columns import Columns
+from kinfolk.rows.fold_numbers import fold_of_rows
+from kinfolk.rows.folds import Folds, numbered_folds
+from kinfolk.rows.gaps import refilled
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.tasks import Rows, read_rows
+from kinfolk.rows.time_order import InTime, in_order
 from kinfolk.solvers.ridge import choose_penalty, typical_eigenvalue
 from kinfolk.threads import limited_threads
 
@@ -32,6 +40,8 @@ ENLARGE = 2  # times that the grid of strengths may grow at the edge where the b
 FINALISTS = 4  # graphs that may share in the mixture
 CURVES_RIDGE = 1e-4  # wide bumps are nearly collinear: without it their mean has wild errors away from the rows
 CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
+TRUNK = "trunk"
+LEAST_TRUNK = 0.01  # share below which a trunk is not worth its trees
 
 
 @parameters
@@ -73,10 +83,14 @@ class GAMTLCV(GraphRegressor):
     callback : called with a `Progress` after every fold
     nonlinear : False: lines; "auto": also radial basis functions (see `RBFGAMTL`), if they lower the held-out error by
         more than `guard` standard errors; True: these with the share that held-out errors give them
+    trunk : a model of what all tasks share, beside the lines: "auto" is boosted trees (scikit-learn's
+        HistGradientBoostingRegressor, told which task a row is of), leaves and rounds chosen on the folds; or any
+        regressor, whose first input is then the number of the task. It takes part if it lowers the held-out error by
+        more than `guard` standard errors; rows that come later in time need `time=` in fit to judge that
 
     Attributes
     ----------
-    coef_, intercept_ : arrays of shape (T, d) and (T,); tasks_ : their labels
+    coef_, intercept_ : arrays of shape (T, d) and (T,), of the lines; tasks_ : their labels
     adjacency_, graph_ : the graph to be read: best at the predictions, with about `neighbors` neighbours per task
     coupling_ : the graph of the best GAMTL that was tried, as it takes part in predictions
     graph_helps_ : whether the graph takes part in predictions; gain_ : its gain and standard error
@@ -86,6 +100,7 @@ class GAMTLCV(GraphRegressor):
     cv_errors_ : held-out RMSE of every task; limit_errors_ : the same without the graph
     own_errors_ : the same of a ridge per task; own_gain_ : what the model gains over it
     nonlinear_helps_, nonlinear_gain_ : whether curves take part in predictions, and their gain over lines alone
+    trunk_helps_, trunk_gain_, trunk_setting_ : the same of the trunk, which is the last column of `shares_`
     """
 
     shares: ClassVar[str] = "graph, tuned and guarded"
@@ -106,18 +121,32 @@ class GAMTLCV(GraphRegressor):
     random_state: Any = 0
     callback: Callback | None = None
     nonlinear: bool | str = choice(False, True, "auto")
+    trunk: Any = None
 
     def needs_two_rows(self) -> bool:
         """Folds may leave a task without rows, so one row is no worse."""
         return False
+
+    def learns_nothing(self, gram: GramStats, folds: Folds | None) -> bool:
+        """Whether a fold leaves no task more than one row to train on."""
+        return folds is not None and folds.leave_single_rows()
+
+    def whole_model(self, gram: GramStats, folds: Folds | None = None) -> Model:
+        """The mixture; where no task has rows enough for one, one line for all."""
+        model = super().whole_model(gram, folds)
+        if "mixture_" in model.details:
+            return model
+        shares = ByTask(np.ones((gram.n_tasks, 1)))
+        told = {"graph_helps_": False, "gain_": Gain(0.0, np.nan), "mixture_": {"one line": 1.0}, "shares_": shares}
+        return replace(model, details=model.details | told)
 
     def wants_folds(self) -> bool:
         """Always."""
         return True
 
     def needs_rows(self) -> bool:
-        """Basis functions are placed among the rows."""
-        return bool(self.nonlinear)
+        """Basis functions are placed among the rows, and a trunk is a model of them."""
+        return bool(self.nonlinear) or self.trunk is not None
 
     def folds_for(self, gram: GramStats, groups: Any) -> Any:
         """Twice as many folds where tasks share few rows."""
@@ -127,30 +156,63 @@ class GAMTLCV(GraphRegressor):
         few = 2 * self.cv <= int(gram.n.max(initial=0.0)) < 2 * gram.n_features
         return 2 * self.cv if few else self.cv
 
-    def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
-        """With curves from the rows; statistics are enough for lines."""
-        if not self.needs_rows():
-            return super().fit_rows(rows, groups)
+    def first_fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
+        """As `fit`, but the statistics of the folds are kept."""
+        check_parameters(self)
+        rows = read_rows(X, y, task=self.task, sample_weight=sample_weight)
+        with announced(self):
+            return self.fit_rows(rows, in_order(groups, None, X, len(rows.y)), streams=True)
+
+    def fit_rows(self, rows: Rows, groups: Any = None, *, streams: bool = False) -> Self:
+        """Statistics of folds, with curves and a trunk from the rows if asked for; kept if more rows are to come."""
+        check_trunk(self.trunk)
         columns, inputs, names = self.fit_columns(rows)
+        self.tell_rules(columns, len(rows.schema.labels), inputs.shape[1])
         gram = rows.gram(inputs, names)
-        cv = self.folds_for(gram, groups)
-        fold = fold_of_rows(rows, inputs, gram, cv=cv, groups=groups, random_state=self.random_state)
-        at = rows.targets()
-        check_fold_numbers(fold[at.row])
-        never = int(isinstance(groups, InTime))  # rows that are never held out have the number -1
-        fold = np.unique(fold[at.row], return_inverse=True)[1].reshape(-1) - never
-        data = TaskRows(inputs[at.row], at.y, at.codes, gram.labels, fold, at.weight)
-        with limited_threads(*gram.b.shape):
-            model = self._learn_beside_lines(data)
-        basis = model.details.get("rbf_")
-        return self.keep(
-            replace(model, method=self.unfitted()), replace(self.limited(columns, rows, inputs), basis=basis)
+        fold = fold_of_rows(
+            rows, inputs, gram, cv=self.folds_for(gram, groups), groups=groups, random_state=self.random_state
         )
+        in_time = isinstance(groups, InTime)
+        data = None
+        if self.needs_rows():
+            data = TaskRows.of(rows, inputs, gram, fold, in_time=in_time)
+            stream = self._curves(data)
+        else:
+            stream = Stream(numbered_folds(rows, inputs, gram, fold, in_time))
+        model = self._model_of(stream, columns, data)
+        return self.keep(replace(model, stream=stream if streams else None), self.limited(columns, rows, inputs))
+
+    def _curves(self, data: TaskRows) -> Stream:
+        """Folds of the inputs and, if curves are asked for, of the basis functions that are best on them."""
+        if not self.nonlinear:
+            return Stream(data.folds())
+        with limited_threads(len(data.labels), data.X.shape[1]):
+            return Stream(data.folds(), search_features(data, head_error, random_state=self.random_state))
+
+    def refitted(self, model: Model, rows: Rows, inputs: Array, forget: float, groups: Any) -> Model:
+        """The model of the rows so far and new ones, searched for again on the folds of both."""
+        assert model.stream is not None
+        stream = model.stream.plus(rows, inputs, forget=forget, groups=groups, random_state=self.random_state)
+        assert model.columns is not None
+        return replace(self._model_of(stream, model.columns), stream=stream)
+
+    def _model_of(self, stream: Stream, columns: Columns, data: TaskRows | None = None) -> Model:
+        lines_alone = stream.curves is None and self.trunk is None
+        if lines_alone or self.learns_nothing(stream.folds.total, stream.folds):
+            return self.whole_model(stream.folds.total, refilled(stream.folds, columns.gaps))
+        # Curves are functions of what all rows fill in, and the lines beside them must have the same features.
+        with limited_threads(*stream.folds.total.b.shape):
+            model = self._learn_beside_lines(stream, data)
+        return replace(model, method=self.unfitted())
+
+    def keep(self, model: Model, columns: Columns) -> Self:
+        """Become the estimator of a fitted model; curves that take part are functions of the columns."""
+        return super().keep(model, replace(columns, basis=model.details.get("rbf_")))
 
     def learn_folds(self, folds: Folds) -> Model:
         """Try, mix, and fit the mixture to all rows."""
         search, scale = self._search(folds)
-        return self._learn(search, self._choose(search), scale)
+        return self._learn(Found(search, self._choose(search), scale))
 
     def _search(self, folds: Folds) -> tuple[Search, Array]:
         """All linear members, tried on the folds of features on one scale, and that scale."""
@@ -161,31 +223,70 @@ class GAMTLCV(GraphRegressor):
         scale = feature_scale(folds.total)
         search = Search(folds.rescaled(scale), self.n_jobs, self.callback)
         search.add(limits(search.folds, mean_ridge=MEAN_RIDGE, slopes=True))
-        search.add_axis_by_axis(self._axes(search), self._member)
-        self._enlarge(search, self._member)
+        intercept = self._intercept(search)
+        # Without rows beside own intercepts no mixed model can tell a metric.
+        untold = intercept == "free" and SLOPES_OWN not in search.tried
+        metrics = ("identity",) if untold else self.metrics
+        own = search.member(OWN).parameters["penalty"]
+        self._try_graphs(search, self._axes(own, metrics, self.anchors, intercept), self._member)
         return search, scale
 
-    def _learn_beside_lines(self, data: TaskRows) -> Model:
-        """Lines, then curves, then the mixture of both, unless lines alone are as good and "auto" is asked for."""
-        folds = data.folds()
-        lines, scale = self._search(folds.with_rows())
-        found = search_features(data, head_error, random_state=self.random_state)
-        both = self._search_curves(replace(found, folds=found.folds.with_rows()))
+    def _learn_beside_lines(self, stream: Stream, data: TaskRows | None) -> Model:
+        """Lines and, as it is asked for, curves and a trunk beside them."""
+        lines, scale = self._search(stream.folds.with_rows())
+        found = Found(lines, self._choose(lines), scale)
+        total = stream.folds.total
+        if stream.curves is not None:
+            found = self._with_curves(stream.curves, found)
+            total = total if found.curves is None else stream.curves.folds.total
+        if self.trunk is None:
+            return self._learn(found).among(total)
+        assert data is not None
+        return self._with_trunk(data.with_rows(), found).among(total)
+
+    def _with_curves(self, curves: FeatureSearch, straight: Found) -> Found:
+        """Curves, then the mixture of lines and curves, unless lines alone are as good and "auto" is asked for."""
+        lines = straight.search
+        found = replace(curves, folds=curves.folds.with_rows())
+        both = self._search_curves(found)
         beside = {
-            name: line_beside_curves(member, trial, found, scale) for name, (member, trial) in lines.tried.items()
+            name: line_beside_curves(member, trial, found, straight.scale)
+            for name, (member, trial) in lines.tried.items()
         }
         both.tried = beside | both.tried
-        straight = self._choose(lines)
         chosen = self._choose(both)
-        gain = both.gain(straight.mixture, chosen.mixture)
+        gain = both.gain(straight.chosen.mixture, chosen.mixture)
         helps = self.nonlinear is True or bool(gain.mean > self.guard * gain.standard_error)
         details = {"nonlinear_helps_": helps, "nonlinear_gain_": gain}
-        if helps:
-            details |= {"rbf_": found.features, "rbf_setting_": found.best, "rbf_errors_": found.errors}
-            model = self._learn(both, chosen, np.ones(found.folds.total.n_features)).among(found.folds.total)
-        else:
-            model = self._learn(lines, straight, scale).among(folds.total)
-        return replace(model, details=model.details | details)
+        if not helps:
+            return replace(straight, details=details)
+        details |= {"rbf_": found.features, "rbf_setting_": found.best, "rbf_errors_": found.errors}
+        return Found(both, chosen, np.ones(found.folds.total.n_features), found, details)
+
+    def _with_trunk(self, data: TaskRows, found: Found) -> Model:
+        """The mixture that was found and a trunk, if that is clearly better than the mixture alone."""
+        trial = try_trunk(data, self.trunk, callback=self.callback)
+        chosen = found.chosen
+        shares = found.shares_of(trial, chosen.mixture, data)
+        mixture = replace(chosen.mixture, errors=shares.errors)
+        gain = found.search.gain(chosen.mixture, mixture)
+        helps = shares.share > LEAST_TRUNK and bool(gain.mean > self.guard * gain.standard_error)
+        details = {"trunk_helps_": helps, "trunk_gain_": gain, "trunk_setting_": trial.setting}
+        if not helps:
+            return self._learn(replace(found, details=found.details | details))
+        # What the graph gains is told beside the same trunk.
+        errors = found.shares_of(trial, chosen.without_graph, data).errors
+        chosen = replace(chosen, mixture=mixture, without_graph=replace(chosen.without_graph, errors=errors))
+        model = self._learn(replace(found, chosen=chosen, details=found.details | details))
+        X = data.X if found.curves is None else found.curves.features.transform(data.X)
+        lines = model.details["shares_"].values * (1 - shares.by_task[:, None])
+        about = {
+            "mixture_": {name: share * (1 - shares.share) for name, share in model.details["mixture_"].items()}
+            | {TRUNK: shares.share},
+            "shares_": ByTask(np.column_stack([lines, shares.by_task])),
+        }
+        trunk = fit_trunk(trial, shares, X, data)
+        return replace(model, trunk=trunk, details=model.details | about)
 
     def _search_curves(self, found: FeatureSearch) -> Search:
         """Heads on the basis functions, without a graph and with one, its parameters varied one at a time."""
@@ -201,34 +302,28 @@ class GAMTLCV(GraphRegressor):
         heads = limits(found.folds.on_columns(columns), mean_ridge=CURVES_RIDGE, slopes=False)
         own = next(head for head in heads if head.name == OWN).parameters["penalty"]
         search.add([curved(head) for head in heads if head.parameters])  # the task mean is among the lines
-        axes: dict[str, list[Any]] = {
-            "metric": ["identity"],
-            "anchor": list(CURVES_ANCHORS),
-            "neighbors": list(self.neighbors),
-            "ridge": [ratio * own for ratio in self.ridges],
-            "strength": list(self.strengths),
-            "intercept": ["free" if self.intercept == "auto" else self.intercept],
-        }
-        search.add_axis_by_axis(axes, curved_graph)
-        self._enlarge(search, curved_graph)
+        intercept = "free" if self.intercept == "auto" else self.intercept
+        self._try_graphs(search, self._axes(own, ("identity",), CURVES_ANCHORS, intercept), curved_graph)
         return search
 
     def _intercept(self, search: Search) -> str:
         """Free or shrunk, whichever the mixed model predicts better with."""
         if self.intercept != "auto":
             return self.intercept
-        return "free" if search.error(SLOPES_OWN) <= search.error(SLOPES) else "shrunk"
+        own = SLOPES_OWN in search.tried and search.error(SLOPES_OWN) <= search.error(SLOPES)
+        return "free" if own else "shrunk"
 
-    def _axes(self, search: Search) -> dict[str, list[Any]]:
-        """The values of every parameter of GAMTL that are to be combined."""
-        own = search.member(OWN).parameters["penalty"]
+    def _axes(
+        self, own: float, metrics: Iterable[str], anchors: Iterable[float], intercept: str
+    ) -> dict[str, list[Any]]:
+        """The values of every parameter of GAMTL that are to be combined; `own` is the penalty of a ridge per task."""
         return {
-            "metric": list(self.metrics),
-            "anchor": list(self.anchors),
+            "metric": list(metrics),
+            "anchor": list(anchors),
             "neighbors": list(self.neighbors),
             "ridge": [ratio * own for ratio in self.ridges],
             "strength": list(self.strengths),
-            "intercept": [self._intercept(search)],
+            "intercept": [intercept],
         }
 
     def _member(self, **point: Any) -> Member:
@@ -236,10 +331,11 @@ class GAMTLCV(GraphRegressor):
         said = {name: value for name, value in point.items() if value is not None}
         words = ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in said.items())
         given = {**point, "self_loops": self.self_loops, "graph_metric": self.graph_metric}
-        return Member(f"GAMTL ({words})", GAMTL(**given), Draft(**given), point, has_graph=True)
+        return Member(f"GAMTL ({words})", GAMTL(**given), Draft(**given), Brief(**given), point, has_graph=True)
 
-    def _enlarge(self, search: Search, member: Callable[..., Member]) -> None:
-        """Go on beyond the strengths where the best one is the least or the largest."""
+    def _try_graphs(self, search: Search, axes: dict[str, list[Any]], member: Callable[..., Member]) -> None:
+        """Vary one parameter at a time, and go on beyond the strengths where the best one is the least or largest."""
+        search.add_axis_by_axis(axes, member)
         tried = sorted(set(self.strengths))
         ratio = tried[-1] / tried[-2] if len(tried) > 1 else 10.0
         for _ in range(ENLARGE):
@@ -267,25 +363,28 @@ class GAMTLCV(GraphRegressor):
         shown = next((name for name in names if name.startswith("curves")), names[0])
         return Chosen(replace(with_graph if helps else without, shown=search.member(shown)), without, helps, gain)
 
-    def _learn(self, search: Search, chosen: Chosen, scale: Array) -> Model:
-        """The chosen mixture, fitted to all rows; `scale` is what their features were divided by."""
-        model = chosen.mixture.learn(search.folds.total).in_units(scale)
-        by_task = chosen.mixture.errors.by_task()
-        errors = HeldOut(by_task, chosen.without_graph.errors.by_task(), 1 - 1 / len(search.folds))
-        assert chosen.mixture.shown is not None
+    def _learn(self, found: Found) -> Model:
+        """The mixture that was found, fitted to all rows."""
+        search = found.search
+        chosen = found.chosen
+        mixture = chosen.mixture
+        model = mixture.learn(search.folds.total).in_units(found.scale)
+        by_task = mixture.errors.by_task()
+        errors = HeldOut(by_task, chosen.without_graph.errors.by_task(), search.folds.trained_on)
+        assert mixture.shown is not None
         details = {
             "graph_helps_": chosen.graph_helps,
             "gain_": chosen.gain,
             "own_errors_": ByTask(search.trial(OWN).errors.by_task()),
-            "own_gain_": search.gain(search.trial(OWN), chosen.mixture),
-            "best_params_": chosen.mixture.shown.parameters,
-            "mixture_": shares_by_name(chosen.mixture),
-            "shares_": ByTask(chosen.mixture.task_shares),
+            "own_gain_": search.gain(search.trial(OWN), mixture),
+            "best_params_": mixture.shown.parameters,
+            "mixture_": dict(zip([m.name for m in mixture.members], mixture.shares.tolist(), strict=True)),
+            "shares_": ByTask(mixture.task_shares),
             "n_splits_": len(search.folds),
             "cv_results_": search.table(),
-            "relevance_": model.details["relevance_"] / scale,
+            "relevance_": model.details["relevance_"] / found.scale,
         }
-        return replace(model, held_out=errors, details=details)
+        return replace(model, held_out=errors, details=details | found.details)
 
     def _check_axes(self) -> None:
         for name in ("neighbors", "strengths", "ridges", "anchors", "metrics"):
@@ -293,28 +392,7 @@ class GAMTLCV(GraphRegressor):
                 raise ValueError(f"{name} is empty: give at least one value to try")
 
 
-@dataclass(frozen=True, eq=False)
-class Chosen:
-    """The mixture that predicts, the best one without a graph, whether the graph helps, and its gain."""
-
-    mixture: Mixture
-    without_graph: Mixture
-    graph_helps: bool
-    gain: Gain
-
-
 def head_error(folds: Folds) -> float:
     """Least held-out error of heads shrunk to their mean, over penalties."""
     head = MeanShrunk(ridge=CURVES_RIDGE * typical_eigenvalue(folds.total))
     return float(choose_penalty(head.prepare, folds, "tasks").errors.min())
-
-
-def shares_by_name(mixture: Mixture) -> dict[str, float]:
-    """Every member with its share."""
-    return {member.name: float(share) for member, share in zip(mixture.members, mixture.shares, strict=True)}
-
-
-def feature_scale(gram: GramStats) -> NDArray[np.float64]:
-    """Standard deviation of every feature within tasks, all rows together; 1 for those that never vary."""
-    variance = np.diagonal(gram.G, axis1=1, axis2=2).sum(axis=0) / max(float(gram.n.sum()), TINY)
-    return np.where(variance > 0, np.sqrt(variance), 1.0)

@@ -7,12 +7,22 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 
 from kinfolk.methods.change import adopted, dropped, task_positions, with_shown_graph
 from kinfolk.methods.method import Face, MultiTaskRegressor
 from kinfolk.methods.model import Model, as_model
 from kinfolk.methods.parameters import parameters
 from kinfolk.rows.columns import Columns
+from kinfolk.rows.gram import Array
+from kinfolk.rows.tasks import Rows
+
+
+def may_stream(method: Any) -> bool:
+    """Whether rows can be added: to nothing yet, to the statistics of a model, or to those of the folds it kept."""
+    if getattr(method, "trunk", None) is not None:
+        return False
+    return "model_" not in vars(method) or not method.wants_folds() or method.model_.stream is not None
 
 
 @parameters
@@ -25,6 +35,62 @@ class GraphRegressor(MultiTaskRegressor):
     def keep(self, model: Model, columns: Columns) -> Self:
         """Become the estimator of a fitted model, with the graph that people read."""
         return super().keep(with_shown_graph(model), columns)
+
+    @available_if(may_stream)
+    def partial_fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, forget: float = 1.0, groups: Any = None
+    ) -> Self:
+        """Merge new rows into the statistics and solve again; earlier rows are not needed.
+
+        The first call is `fit`. Without forgetting the result is that of one fit on all rows (with `features`, and of
+        `RBFGAMTL` input weights, centres and widths, as fitted on the first). New tasks may appear.
+
+        Methods that cross-validate deal every new row to a fold, where it stays, and search again: the rows of a task
+        go to the folds in turn, as they come, first to those that have least of it. They must begin with `partial_fit`,
+        since `fit` keeps no statistics of folds.
+
+        Parameters
+        ----------
+        forget : factor in (0, 1] for the weight of all earlier rows; below 1 a stream forgets
+        groups : as in `fit`; the rows of a group must come in one call
+        """
+        if not 0 < forget <= 1:
+            raise ValueError(f"forget={forget} must be greater than 0 and at most 1")
+        if "model_" not in vars(self):
+            return self.first_fit(X, y, sample_weight, groups)
+        model = self.model_
+        assert model.columns is not None
+        assert model.gram is not None
+        # The rows as they are before any basis functions: the method knows what to make of them.
+        columns = replace(model.columns, basis=None)
+        rows, inputs = columns.read_with_targets(X, y, type(self).__name__, sample_weight)
+        if self.task is None and not np.array_equal(rows.schema.labels, model.labels):
+            raise ValueError(
+                f"y has {len(rows.schema.labels)} columns, but fit saw {len(model.labels)}: pass the same ones"
+            )
+        grown = self.refitted(model, rows, inputs, forget, groups)
+        return self.keep(grown, columns.including(rows.table).with_labels(grown.labels))
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "partial_fit" and getattr(self, "trunk", None) is not None:
+            raise AttributeError(
+                "partial_fit keeps statistics, and a trunk is fitted to rows: use fit(X, y) or trunk=None"
+            )
+        if name == "partial_fit":
+            raise AttributeError(
+                f"this {type(self).__name__} has no statistics of folds to add rows to: fit keeps none. Begin with "
+                "partial_fit, which takes the first rows as fit does"
+            )
+        return super().__getattr__(name)
+
+    def first_fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
+        """The first call of `partial_fit`."""
+        return self.fit(X, y, sample_weight, groups)
+
+    def refitted(self, model: Model, rows: Rows, inputs: Array, forget: float, groups: Any) -> Model:
+        """The model of the rows so far and new ones."""
+        assert model.gram is not None
+        return self.whole_model(model.gram.scaled(forget) + rows.gram(inputs, model.gram.feature_names))
 
     def adopt(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Attach new tasks, however few rows they have; those that are there keep their coefficients.
@@ -50,8 +116,15 @@ class GraphRegressor(MultiTaskRegressor):
         # A single row, which its intercept takes, says nothing about neighbours: such a task stands beside the graph.
         lone = new.lone() & self.needs_two_rows()
         grown = model if lone.all() else adopted(model, new.select(~lone))
-        gram = model.gram + new
-        self.model_ = replace(grown.among(gram), columns=model.columns.including(rows.table).with_labels(gram.labels))
+        gram = grown.gram
+        if gram is None or lone.any():
+            gram = model.gram + new
+        stream = model.stream
+        if stream is not None:
+            inputs = replace(model.columns, basis=None).features(rows.table)
+            stream = stream.plus(rows, inputs, random_state=self.random_state)
+        columns = model.columns.including(rows.table).with_labels(gram.labels)
+        self.model_ = replace(grown.among(gram), columns=columns, stream=stream)
         return self
 
     def drop(self, tasks: Sequence[Any]) -> Self:
@@ -65,5 +138,5 @@ class GraphRegressor(MultiTaskRegressor):
         model = as_model(self)
         assert model.gram is not None
         where = np.unique(task_positions(model, tasks))
-        self.model_ = adopted(dropped(model, where), model.gram.select(where))
+        self.model_ = replace(adopted(dropped(model, where), model.gram.select(where)), stream=model.stream)
         return self

@@ -18,6 +18,8 @@ class RBFGAMTL(GAMTLCV):
     come from the training rows of every fold alone. All that `GAMTLCV` tries is tried too, and the prediction is a
     mixture of lines and curves, with the shares that held-out errors support: it is `GAMTLCV(nonlinear=True)`.
 
+    With `partial_fit`, input weights, centres and widths are those of the first rows; only statistics accumulate.
+
     Parameters and attributes are those of `GAMTLCV`; further
 
     rbf_ : the fitted `RBFFeatures`; rbf_setting_ : what was chosen; rbf_errors_ : the error of every setting tried

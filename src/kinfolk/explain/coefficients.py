@@ -12,7 +12,7 @@ from scipy import stats
 from kinfolk.explain.confidence import position
 from kinfolk.explain.joint import Joint, joint_of
 from kinfolk.methods.gamtl.problem import independent
-from kinfolk.methods.model import Model, as_model
+from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import TINY, Array
 
 ERROR_RATE = 0.05  # over all features of a comparison together, for "differs"
@@ -89,7 +89,7 @@ class GroupProfile:
         return f"GroupProfile({self.community}: {len(self.tasks)} tasks ({names}); marked by {marks})"
 
 
-def shared_features(model: Any, task: Any, neighbor: Any) -> SharedFeatures:
+def shared_features(model: Fitted, task: Any, neighbor: Any) -> SharedFeatures:
     """Which features two tasks share, and where they differ.
 
     Compared are the coefficients behind the graph: for GAMTLCV those of its best graph candidate. Every difference
@@ -150,7 +150,7 @@ def shared_features(model: Any, task: Any, neighbor: Any) -> SharedFeatures:
     return SharedFeatures(task, neighbor, float(joint.graph.adjacency[i, j]), rows)
 
 
-def group_profile(model: Any) -> list[GroupProfile]:
+def group_profile(model: Fitted) -> list[GroupProfile]:
     """Which coefficients mark each community against all other tasks; outliers are left out on both sides.
 
     Per feature: the mean over the community, the standard deviation within it, the mean over the rest, their
@@ -164,21 +164,27 @@ def group_profile(model: Any) -> list[GroupProfile]:
     """
     joint = joint_of(as_model(model, "group_profile"), "group_profile")
     group = joint.graph.groups()
+    labels = joint.gram.labels
+    return [
+        GroupProfile(g, tuple(labels[group == g].tolist()), marks_of(joint, group == g, group))
+        for g in range(group.max() + 1)
+    ]
+
+
+def marks_of(joint: Joint, inside: NDArray[np.bool_], group: NDArray[np.intp]) -> tuple[FeatureMark, ...]:
+    """What marks some tasks against all others of the groups, the most telling feature first."""
+    rest = (group >= 0) & ~inside
     spread = np.maximum(joint.coef[group >= 0].std(axis=0), TINY)
-    return [_profile(joint, group, g, spread) for g in range(group.max() + 1)]
-
-
-def _profile(joint: Joint, group: Array, g: int, spread: Array) -> GroupProfile:
-    inside, rest = group == g, (group >= 0) & (group != g)
-    mean, within = joint.coef[inside].mean(axis=0), joint.coef[inside].std(axis=0)
+    mean = joint.coef[inside].mean(axis=0)
+    within = joint.coef[inside].std(axis=0)
     difference = error = np.full(len(mean), np.nan)
     if rest.any():
         difference, error = joint.contrast(inside / inside.sum() - rest / rest.sum())
     distance = difference / spread
     order = np.argsort(-np.abs(distance if rest.any() else mean), kind="stable")
-    names, columns = feature_names(joint), (mean, within, mean - difference, difference, error, distance)
-    marks = tuple(FeatureMark(names[k], *(float(column[k]) for column in columns)) for k in order)
-    return GroupProfile(g, tuple(joint.gram.labels[inside].tolist()), marks)
+    names = feature_names(joint)
+    columns = (mean, within, mean - difference, difference, error, distance)
+    return tuple(FeatureMark(names[k], *(float(column[k]) for column in columns)) for k in order)
 
 
 def _verdicts(difference: Array, error: Array, unit: Array, confirmed: NDArray[np.bool_]) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -14,14 +15,21 @@ from scipy import sparse
 from kinfolk.explain.draws import Blocks, FreshNoise, Unrelated
 from kinfolk.explain.joint import Joint, graph_of, joint_of, quietly, rows_like
 from kinfolk.methods.gamtl.calibrate import COUPLED, calibrated, theta_at_start
-from kinfolk.methods.gamtl.problem import Problem, independent
-from kinfolk.methods.model import Model, as_model
+from kinfolk.methods.gamtl.coupling import GraphCoupling
+from kinfolk.methods.gamtl.problem import Problem
+from kinfolk.methods.gamtl.shown import shown_graph
+from kinfolk.methods.model import Fitted, Model, Part, as_model
+from kinfolk.methods.structures import TaskGraph
 from kinfolk.progress import Callback, report
-from kinfolk.rows.folds import generator
-from kinfolk.rows.gram import TINY, Array
+from kinfolk.rows.fold_numbers import generator
+from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.solvers.graph.edges import entries
+from kinfolk.solvers.graph.pairs import pair_distances
 
 CHANCE_SETS = 40  # sets of unrelated tasks that say how close chance brings a pair
-CHANCE = 0.2  # share of such sets whose closest pair of all would pass for an edge in a single resample
+CHANCE = 0.2  # share of such sets whose closest pair of all would count in a single resample
+FALSE = 0.1  # of the pairs that count, the share that chance alone would bring as close
+EVERY_PAIR = 1000  # tasks up to which every pair is measured, and beyond only those that are joined
 TOLERANCE = 1e-4  # of the alternation in a resample
 
 
@@ -31,12 +39,12 @@ class EdgeConfidence:
 
     Attributes
     ----------
-    confidence : CSR (T, T); share of resamples in which the pair is joined and closer than `level`
-    joined : CSR (T, T); share of resamples in which the pair is joined at all
+    confidence : CSR (T, T); share of resamples in which the pair is closer than `level`
+    joined : CSR (T, T); share of resamples in whose shown graph the pair is joined
     distance : CSR (T, T); relative squared distance of the joined pairs in the fitted model, see `edge_confidence`
-    adjacency : CSR (T, T); the fitted graph
+    adjacency : CSR (T, T); the fitted graph that is shown
     labels : task names (T,)
-    level : the relative distance below which an edge counts
+    level : the relative distance below which a pair counts
     n : resamples; resampled : what was resampled, in words
     """
 
@@ -65,9 +73,7 @@ class EdgeConfidence:
 
     def _rows(self, pairs: Any) -> list[dict[str, Any]]:
         i, j = (axis[pairs.data > 0] for axis in pairs.coords)
-        if not len(i):
-            return []
-        values = [np.asarray(M[i, j]).ravel() for M in (self.adjacency, self.confidence, self.joined, self.distance)]
+        values = [entries(M, i, j) for M in (self.adjacency, self.confidence, self.joined, self.distance)]
         order = np.lexsort((j, i, -values[0], -values[1]))
         names = self.labels.tolist()
         return [
@@ -87,12 +93,12 @@ class EdgeConfidence:
         sure = sum(row["confidence"] > 0.9 for row in rows)
         return (
             f"EdgeConfidence({len(rows)} edges, {sure} with confidence above 0.9; {self.n} resamples of "
-            f"{self.resampled}, an edge counts below {self.level:.3g} of the typical squared distance)"
+            f"{self.resampled}, a pair counts below {self.level:.3g} of the typical squared distance)"
         )
 
 
 def edge_confidence(
-    model: Any,
+    model: Fitted,
     X: Any = None,
     y: Any = None,
     *,
@@ -105,12 +111,14 @@ def edge_confidence(
     """Confidence in every edge of a fitted graph, in [0, 1].
 
     Each resample runs the joint alternation again, from its own independent fits, at the model's alpha, beta, gamma,
-    ridge and metric. The relative distance of a pair is ||w_i - w_j||^2 over its mean over all pairs of tasks that
-    are not outliers. An edge counts in a resample if the pair is joined there and its relative distance is below the
-    `level` that the closest of all pairs reaches in one of five resamples of unrelated tasks: same inputs, noise and
-    parameters, coefficients drawn independently around a common mean. Being joined is not enough, because the
-    barrier gives every task some edge; being joined again and again is not enough, because with many rows chance
-    neighbours are stable too. What the number means and does not mean: docs/explanations.md.
+    ridge and metric, adds the other members of a mixture, and reads the graph that is shown at these coefficients. The
+    relative distance of a pair is its squared distance in that graph (`graph_metric`) over the mean of all pairs of
+    tasks that are not outliers. A pair counts in a resample if this is below `level`: at most a tenth of the pairs that
+    count would be as close in sets of unrelated tasks (same inputs, noise and parameters, coefficients drawn
+    independently around a common mean), or no pair at all in four of five such sets. Being joined is not enough,
+    because the barrier gives every task some edge, and with many rows chance neighbours are stable too; and it is not
+    needed, because of many tasks that are alike each is joined to a few. What the number means and does not mean:
+    docs/explanations.md.
 
     Parameters
     ----------
@@ -140,19 +148,19 @@ def edge_confidence(
     joint = joint_of(model, "edge_confidence")
     rng = generator(random_state)
     kin = joint.graph.groups() >= 0
-    kin = kin if kin.sum() >= 3 else np.ones_like(kin)
+    reader = _Reader(model, joint, kin if kin.sum() >= 3 else np.ones_like(kin))
     source, words = _source(model, joint, X, y, groups, rng)
-    unrelated = Unrelated.of(joint, kin)
-    spread = float(_spread(independent(joint.problem.equations, joint.problem.ridge) * joint.problem.scale, kin))
-    draws: list[Any] = [partial(_by_chance, joint, unrelated, kin, spread) for _ in range(CHANCE_SETS)]
-    draws += [partial(_resample, joint, source, kin) for _ in range(n)]
+    unrelated = Unrelated.of(joint, reader.kin)
+    draws: list[Any] = [partial(reader.by_chance, unrelated) for _ in range(CHANCE_SETS)]
+    draws += [partial(reader.resample, source) for _ in range(n)]
     found = []
     jobs = (delayed(draw)(own) for draw, own in zip(draws, rng.spawn(len(draws)), strict=True))
-    for k, pairs in enumerate(Parallel(n_jobs=n_jobs, return_as="generator")(jobs)):
-        found.append(pairs)
+    for k, read in enumerate(Parallel(n_jobs=n_jobs, return_as="generator")(jobs)):
+        found.append(read)
         report(callback, "edge confidence", k + 1, len(draws))
-    level = float(np.quantile([pairs.data.min() for pairs in found[:CHANCE_SETS]], CHANCE))
-    return _summary(model, joint, found[CHANCE_SETS:], level, kin, words)
+    chance = [read.distance.data for read in found[:CHANCE_SETS]]
+    level = counting_level(chance, [read.distance.data for read in found[CHANCE_SETS:]])
+    return _summary(reader, found[CHANCE_SETS:], level, words)
 
 
 def _source(
@@ -169,32 +177,112 @@ def _source(
     return blocks, "rows" if groups is None else f"{len(blocks.home)} groups of rows"
 
 
-def _resample(joint: Joint, source: FreshNoise | Blocks, kin: NDArray[np.bool_], rng: np.random.Generator) -> Any:
-    """Relative distances of the pairs that are joined in one resample."""
-    gram = source.draw(rng)
-    if gram.n_tasks != joint.gram.n_tasks:
-        gram = gram.reindex(joint.gram.labels)
-    return _joined_pairs(joint.on(gram), joint, kin)
+class _Read(NamedTuple):
+    """The graph that would be shown, and relative distances of pairs, both symmetric (T, T)."""
+
+    adjacency: sparse.csr_array
+    distance: sparse.csr_array
 
 
-def _by_chance(
-    joint: Joint, unrelated: Unrelated, kin: NDArray[np.bool_], spread: float, rng: np.random.Generator
-) -> Any:
-    """The same for one set of unrelated tasks, with the model's parameters in the units of that set."""
-    problem = joint.on(unrelated.draw(rng))
-    recipe = joint.recipe
-    if recipe.gamma is None:
-        problem = calibrated(problem, theta_at_start(problem, recipe.neighbors or COUPLED), recipe.strength)
-    else:
-        # Coefficients c times as large are the same problem with alpha and beta c^2 times as large.
-        factor = _spread(independent(problem.equations, problem.ridge) * problem.scale, kin) / max(spread, TINY)
-        problem = replace(problem, alpha=problem.alpha * factor, beta=problem.beta * factor)
-    return _joined_pairs(problem, joint, kin)
+@dataclass(frozen=True, eq=False)
+class _Reader:
+    """Reads the graph that would be shown from other statistics of the same tasks; those in `kin` are no outliers."""
+
+    model: Model
+    joint: Joint
+    kin: NDArray[np.bool_]
+
+    def resample(self, source: FreshNoise | Blocks, rng: np.random.Generator) -> _Read:
+        """From one resample."""
+        gram = source.draw(rng)
+        if gram.n_tasks != self.joint.gram.n_tasks:
+            gram = gram.reindex(self.joint.gram.labels)
+        return self._read(gram, partial(_problem, gram))
+
+    def by_chance(self, unrelated: Unrelated, rng: np.random.Generator) -> _Read:
+        """From one set of unrelated tasks, with the model's parameters in the units of that set."""
+        gram = unrelated.draw(rng)
+
+        def in_units(part: Part) -> Problem:
+            problem = _problem(gram, part)
+            recipe = _graph_coupling(part).recipe
+            if recipe.gamma is None:
+                return calibrated(problem, theta_at_start(problem, recipe.neighbors or COUPLED), recipe.strength)
+            # Coefficients c times as large are the same problem with alpha and beta c^2 times as large.
+            own = _spread(self.joint.problem.start() * problem.scale, self.kin)
+            factor = _spread(problem.start() * problem.scale, self.kin) / max(own, TINY)
+            return replace(problem, alpha=problem.alpha * factor, beta=problem.beta * factor)
+
+        return self._read(gram, in_units)
+
+    def _read(self, gram: GramStats, problem_of: Callable[[Part], Problem]) -> _Read:
+        recipe = self.joint.recipe
+        if recipe.gamma is not None:
+            problem = problem_of(self.joint.part)
+            result = quietly(problem, tol=TOLERANCE)
+            A = result.graph.value
+            points = result.weights.value * problem.scale
+        else:
+            graph, _ = shown_graph(gram, *self._coefficients(gram, problem_of), recipe)
+            A = graph.adjacency
+            assert graph.points is not None
+            points = graph.points
+        pairs = A if len(points) > EVERY_PAIR else sparse.csr_array(1 - np.eye(len(points)))
+        return _Read(A, relative_distances(pairs, points, self.kin))
+
+    def _coefficients(self, gram: GramStats, problem_of: Callable[[Part], Problem]) -> tuple[Array, Array]:
+        """Of the parts by which tasks are compared; those with a graph are solved for weights and graph."""
+        coef = np.zeros(gram.b.shape)
+        intercept = np.zeros(gram.n_tasks)
+        for part in self.model.compared:
+            if not (part.shares > 0).any():
+                continue
+            equations = part.equations(gram)
+            if isinstance(part.coupling, GraphCoupling):
+                V = quietly(problem_of(part), tol=TOLERANCE).weights.value
+            else:
+                inverse: Any = part.coupling.inverse(equations)
+                V = inverse.unknowns(equations.b)
+            W, c = part.coefficients(equations, V)
+            coef += part.shares[:, None] * W
+            intercept += part.shares * c
+        return coef, intercept
+
+    def fitted(self) -> sparse.csr_array:
+        """Relative distances of the pairs that are joined in the fitted graph."""
+        graph = self.joint.graph
+        points = self.joint.part.V * self.joint.problem.scale if graph.points is None else graph.points
+        return relative_distances(graph.adjacency, points, self.kin)
 
 
-def _joined_pairs(problem: Problem, joint: Joint, kin: NDArray[np.bool_]) -> sparse.csr_array:
-    result = quietly(problem, tol=TOLERANCE)
-    return relative_distances(result.graph.value, result.weights.value * problem.scale, kin)
+def _problem(gram: GramStats, part: Part) -> Problem:
+    """The joint problem of a part with a graph, at its own numbers, for other statistics."""
+    return _graph_coupling(part).problem(part.equations(gram))
+
+
+def _graph_coupling(part: Part) -> GraphCoupling:
+    """The coupling of a part with a graph."""
+    assert isinstance(part.coupling, GraphCoupling)
+    return part.coupling
+
+
+def counting_level(chance: list[Array], found: list[Array]) -> float:
+    """The relative distance below which pairs count, from those of sets of unrelated tasks and of resamples.
+
+    The larger of two: the one that the closest of all pairs stays above in four of five unrelated sets, and the largest
+    below which chance brings at most a tenth as many pairs, on average, as resamples have.
+
+    >>> chance = [np.array([0.5, 0.9, 1.0, 1.6]), np.array([0.6, 0.8, 1.1, 1.5])]
+    >>> counting_level(chance, [np.array([0.1, 0.2, 0.3, 0.7])]), counting_level(chance, 2 * [np.full(40, 0.7)])
+    (0.52, 0.7)
+    """
+    strict = float(np.quantile([distances.min() for distances in chance], CHANCE))
+    near = np.sort(np.concatenate(found))
+    far = np.sort(np.concatenate(chance))
+    # After the k nearest pairs of all resamples, chance may have brought FALSE k of its own.
+    brought = np.searchsorted(far, near, side="right") / len(chance)
+    honest = brought <= FALSE * np.arange(1, len(near) + 1) / len(found)
+    return max(strict, float(near[honest].max(initial=0.0)))
 
 
 def relative_distances(A: sparse.csr_array, V: Array, kin: NDArray[np.bool_]) -> sparse.csr_array:
@@ -206,11 +294,9 @@ def relative_distances(A: sparse.csr_array, V: Array, kin: NDArray[np.bool_]) ->
     >>> relative_distances(A, np.array([[0.0], [1.0], [3.0]]), np.ones(3, bool)).toarray()[0].round(4)
     array([0.    , 0.2143, 0.    ])
     """
-    pairs = A.tocoo()
-    i, j = pairs.coords
-    difference = V[i] - V[j]
-    z = np.einsum("ed,ed->e", difference, difference) / max(_spread(V, kin), TINY)
-    return sparse.csr_array(sparse.coo_array((np.maximum(z, TINY), (i, j)), shape=A.shape))
+    i, j = A.tocoo().coords
+    z = pair_distances(V, i, j) / max(_spread(V, kin), TINY)
+    return sparse.csr_array((np.maximum(z, TINY), (i, j)), shape=A.shape)
 
 
 def _spread(V: Array, kin: NDArray[np.bool_]) -> float:
@@ -219,30 +305,24 @@ def _spread(V: Array, kin: NDArray[np.bool_]) -> float:
     return 2 * float(((inside - inside.mean(axis=0)) ** 2).sum()) / max(len(inside) - 1, 1)
 
 
-def _summary(
-    model: Model, joint: Joint, found: list[sparse.csr_array], level: float, kin: NDArray[np.bool_], words: str
-) -> EdgeConfidence:
+def _summary(reader: _Reader, found: list[_Read], level: float, words: str) -> EdgeConfidence:
     """Shares over resamples, among all tasks of the model."""
-    T = joint.gram.n_tasks
+    model = reader.model
+    known = reader.joint.gram.labels
+    T = len(known)
     joined, close = sparse.csr_array((T, T)), sparse.csr_array((T, T))
-    for pairs in found:
-        joined = joined + replace_data(pairs, np.ones(pairs.nnz))
-        close = close + replace_data(pairs, (pairs.data < level).astype(float))
+    for read in found:
+        joined = joined + read.adjacency.astype(bool)
+        near = read.distance.copy()
+        near.data = (near.data <= level).astype(float)
+        close = close + near
     close.eliminate_zeros()
-    fitted = relative_distances(joint.graph.adjacency, joint.part.V * joint.problem.scale, kin)
-    matrices = [sparse.csr_array(close / len(found)), sparse.csr_array(joined / len(found)), fitted]
-    if len(model.labels) > T:
-        grow = np.searchsorted(model.labels, joint.gram.labels)
-        place = sparse.csr_array((np.ones(T), (grow, np.arange(T))), shape=(len(model.labels), T))
-        matrices = [sparse.csr_array(place @ M @ place.T) for M in matrices]
-    confidence, joined, fitted = matrices
+    confidence, joined, fitted = (
+        TaskGraph(sparse.csr_array(M), known).expanded(model.labels).adjacency
+        for M in (close / len(found), joined / len(found), reader.fitted())
+    )
     adjacency = graph_of(model, "edge_confidence").adjacency
     return EdgeConfidence(confidence, joined, fitted, adjacency, model.labels, level, len(found), words)
-
-
-def replace_data(A: sparse.csr_array, data: Array) -> sparse.csr_array:
-    """The same pattern with other values."""
-    return sparse.csr_array((data, A.indices.copy(), A.indptr.copy()), shape=A.shape)
 
 
 def position(labels: NDArray[Any], name: Any) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.methods.linear_map import LinearMap
-from kinfolk.methods.model import Model, as_model
+from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import Array
 from kinfolk.rows.tasks import task_codes
 
@@ -35,6 +35,8 @@ class Contributions:
         a row and its `prior` add up to 1. Shares say how much a task is listened to, whatever it says; a share can be
         slightly negative, as a weight in any linear smoother can
     prior : array of shape (k,), the weight of the penalty's pull towards zero
+    trunk : array of shape (k,), the share of a trunk in the predictions, 0 without one; coefficients are those of the
+        lines beside it, shares and prior of the whole: with `trunk` they add up to 1
     """
 
     tasks: NDArray[Any]
@@ -44,23 +46,37 @@ class Contributions:
     shares: Array
     prior: Array
     model: Model
+    trunk: Array
 
     def of(self, task: Any) -> list[Contribution]:
-        """The sources of one task's coefficients, the most important first."""
+        """The sources of one task's predictions, the most important first; a trunk is one of them, by that name."""
         row = self._row(task)
-        order = np.argsort(-np.abs(self.shares[row]), kind="stable")
         names = self.sources.tolist()
-        return [Contribution(task, names[s], float(self.shares[row, s])) for s in order]
+        shares = self.shares[row].tolist()
+        if self.model.trunk is not None:
+            names.append("trunk")
+            shares.append(float(self.trunk[row]))
+        order = np.argsort(-np.abs(shares), kind="stable")
+        return [Contribution(task, names[s], shares[s]) for s in order]
 
     def split(self, X: Any) -> Array:
-        """Predictions for rows of these tasks, by source: (n, T); the parts of a row add up to its prediction."""
+        """Predictions for rows of these tasks, by source: (n, T); the parts of a row add up to its prediction.
+
+        With a trunk, its part is one more column, the last.
+        """
         assert self.model.columns is not None
         features, labels, *_ = self.model.columns.read(X, self.model.name)
         if labels is None:
             raise ValueError("split takes long tables, with a task column")
         order = np.argsort(self.tasks)
         codes = order[task_codes(labels, self.tasks[order], "error")]
-        return np.einsum("nd,nsd->ns", features, self.coef[codes]) + self.intercept[codes]
+        parts = np.einsum("nd,nsd->ns", features, self.coef[codes]) + self.intercept[codes]
+        trunk = self.model.trunk
+        if trunk is None:
+            return parts
+        at = task_codes(labels, self.model.labels, "error")
+        share = trunk.share_of(features, at)
+        return np.column_stack([(1 - share)[:, None] * parts, share * trunk.predict(features, at)])
 
     def _row(self, task: Any) -> int:
         found = np.flatnonzero(self.tasks == task)
@@ -71,10 +87,11 @@ class Contributions:
 
     def __repr__(self) -> str:
         own = np.mean([self.shares[k, self.sources == t].sum() for k, t in enumerate(self.tasks)])
-        return f"Contributions({len(self.tasks)} tasks; on average {own:.0%} from their own data)"
+        trunk = "" if self.model.trunk is None else f", {self.trunk.mean():.0%} from the trunk"
+        return f"Contributions({len(self.tasks)} tasks; on average {own:.0%} from their own data{trunk})"
 
 
-def contributions(model: Any, tasks: Sequence[Any] | None = None) -> Contributions:
+def contributions(model: Fitted, tasks: Sequence[Any] | None = None) -> Contributions:
     """Split the coefficients of tasks by the tasks whose data made them, exactly.
 
     With its graph and penalties held fixed a model is linear in the targets, v_t = sum_s N_ts b_s, so the term s is
@@ -116,7 +133,10 @@ def contributions(model: Any, tasks: Sequence[Any] | None = None) -> Contributio
             coef[k] += part.shares[t] * slopes
             intercept[k] += part.shares[t] * _levels(part, unknowns, slopes, t)
             shares[k] += part.shares[t] * np.einsum("spq,spq->s", N, part.equations.G) / N.shape[1]
-    return Contributions(gram.labels[which], gram.labels, coef, intercept, shares, 1 - shares.sum(axis=1), model)
+    trunk = np.zeros(len(which)) if model.trunk is None else model.trunk.shares[model.seen][which]
+    shares *= 1 - trunk[:, None]
+    prior = 1 - shares.sum(axis=1) - trunk
+    return Contributions(gram.labels[which], gram.labels, coef, intercept, shares, prior, model, trunk)
 
 
 def _targets(part: LinearMap) -> Array:

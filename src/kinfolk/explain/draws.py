@@ -11,10 +11,10 @@ from scipy import sparse
 
 from kinfolk.explain.joint import Joint, own_residuals, spectrum
 from kinfolk.methods.gamtl.calibrate import METRICS
-from kinfolk.rows.folds import common_rows
+from kinfolk.rows.fold_numbers import common_rows, occurrence
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.rows.tasks import Rows
-from kinfolk.solvers.batched import times, transposed_times
+from kinfolk.solvers.batched import square_root, times, transposed_times
 from kinfolk.solvers.random_effects import RandomEffects, fit_random_effects
 
 BLOCKS = 50  # of rows per task; a task with fewer rows has one row in each
@@ -110,24 +110,17 @@ class Blocks:
 
     def weighted(self, weight: Array) -> GramStats:
         """Statistics of all rows with one weight per block (B,)."""
-        T, d, parts = self.total.n_tasks, self.total.n_features, self.parts
-        sum_up = sparse.csr_array((weight, (self.task, np.arange(len(weight)))), shape=(T, len(weight)))
-        # About the means of all rows, which the weighted ones are near: nothing cancels.
-        dx, dy = parts.x_mean - self.total.x_mean[self.task], parts.y_mean - self.total.y_mean[self.task]
-        n = sum_up @ parts.n
-        safe = np.maximum(n, TINY)
-        mx, my = (sum_up @ (parts.n[:, None] * dx)) / safe[:, None], (sum_up @ (parts.n * dy)) / safe
-        squares = parts.G + (parts.n[:, None] * dx)[:, :, None] * dx[:, None, :]
-        G = (sum_up @ squares.reshape(len(weight), d * d)).reshape(T, d, d)
-        b = sum_up @ (parts.b + (parts.n * dy)[:, None] * dx)
+        total, parts = self.total, self.parts
+        # Between blocks: their means are rows. Within: what the blocks have, summed up.
+        between = GramStats.from_codes(parts.x_mean, parts.y_mean, self.task, total.labels, weight=weight * parts.n)
+        sum_up = sparse.csr_array((weight, (self.task, np.arange(len(weight)))), shape=(total.n_tasks, len(weight)))
+        within = (sum_up @ parts.G.reshape(len(weight), -1)).reshape(total.G.shape)
         return replace(
-            self.total,
-            n=n,
-            x_mean=self.total.x_mean + mx,
-            y_mean=self.total.y_mean + my,
-            G=G - (n[:, None] * mx)[:, :, None] * mx[:, None, :],
-            b=b - (n * my)[:, None] * mx,
-            yy=np.maximum(sum_up @ (parts.yy + parts.n * dy**2) - n * my**2, 0.0),
+            between,
+            G=between.G + within,
+            b=between.b + sum_up @ parts.b,
+            yy=between.yy + sum_up @ parts.yy,
+            feature_names=total.feature_names,
         )
 
 
@@ -156,21 +149,15 @@ def _units(
     T, d = total.n_tasks, total.n_features
     if groups is None:
         most = int(np.clip(BLOCK_NUMBERS / (T * (d + 2) ** 2), 2, BLOCKS))
-        order = np.lexsort((rng.random(len(codes)), codes))
-        count = np.bincount(codes, minlength=T)
+        order = np.argsort(rng.random(len(codes)))
         place = np.empty(len(codes), np.intp)
-        place[order] = np.arange(len(codes)) - np.repeat(np.cumsum(count) - count, count)
+        place[order] = occurrence(codes[order])
         groups = codes * most + place % most
-    _, unit = np.unique(groups, return_inverse=True)
+    _, first, unit = np.unique(groups, return_index=True, return_inverse=True)
     unit = unit.reshape(-1)
-    low = np.full(unit.max() + 1, T)
-    high = np.full(unit.max() + 1, -1)
-    # A unit whose smallest and largest task differ runs across tasks.
-    np.minimum.at(low, unit, codes)
-    np.maximum.at(high, unit, codes)
-    if (low != high).any():
-        return unit, np.zeros(len(low), np.intp)
-    return unit, low
+    home = codes[first]
+    runs_across = (home[unit] != codes).any()
+    return unit, np.zeros(len(home), np.intp) if runs_across else home
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,14 +183,16 @@ class Unrelated:
             intercept="free" if joint.recipe.intercept == "free" else "random",
             tol=1e-2,
         )
-        value, vector = np.linalg.eigh(effects.covariance)
-        # A square root that also serves covariances without full rank.
-        root = np.sqrt(np.maximum(value, 0.0)) * vector
-        return cls(FreshNoise.of(joint.gram, 2 * joint.noise), effects, root, joint.recipe.intercept is not None)
+        fresh = FreshNoise.of(joint.gram, 2 * joint.noise)
+        return cls(fresh, effects, square_root(effects.covariance), joint.recipe.intercept is not None)
 
     def draw(self, rng: np.random.Generator) -> GramStats:
         """Statistics of one such set of tasks."""
         T, d = self.fresh.gram.b.shape
         W = self.effects.mean + rng.normal(size=(T, d)) @ self.root.T
-        level = rng.choice(self.effects.intercept, size=T) if self.has_intercept else np.zeros(T)
-        return self.fresh.draw_around(rng, W, level)
+        if not self.has_intercept:
+            return self.fresh.draw_around(rng, W, np.zeros(T))
+        # Levels at the centre of the inputs go to tasks at random: at zero they may depend on the slopes.
+        centre = self.fresh.gram.n @ self.fresh.gram.x_mean / self.fresh.gram.n.sum()
+        level = rng.choice(self.effects.intercept + self.effects.coef @ centre, T, replace=len(self.effects.coef) < T)
+        return self.fresh.draw_around(rng, W, level - W @ centre)

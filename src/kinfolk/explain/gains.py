@@ -14,7 +14,7 @@ from kinfolk.judge.errors import Gain, paired_gain, rmse
 from kinfolk.judge.trials import try_all
 from kinfolk.methods.gamtl.alternate import Alternation
 from kinfolk.methods.gamtl.problem import Problem
-from kinfolk.methods.model import Model, as_model
+from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds, folds_of_rows
 from kinfolk.rows.gram import Array, GramStats
@@ -52,9 +52,10 @@ class TaskGains:
     def table(self) -> list[dict[str, Any]]:
         """One row per task, the largest gain first."""
         error = self.standard_error
+        names = self.labels.tolist()
         return [
             {
-                "task": self.labels[t].item() if isinstance(self.labels[t], np.generic) else self.labels[t],
+                "task": names[t],
                 "rows": float(self.rows[t]),
                 "rmse_with": float(self.with_neighbors[t]),
                 "rmse_without": float(self.without[t]),
@@ -73,7 +74,7 @@ class TaskGains:
 
 
 def task_gains(
-    model: Any,
+    model: Fitted,
     X: Any = None,
     y: Any = None,
     *,
@@ -148,10 +149,6 @@ class WithGraph:
     joint: Joint
     edges: bool
     tol: float
-
-    def wants_folds(self) -> bool:
-        """Never."""
-        return False
 
     def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """The model of all tasks of `gram`."""

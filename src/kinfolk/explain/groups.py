@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
-from kinfolk.explain.coefficients import ERROR_RATE, FeatureMark, feature_names, group_profile
+from kinfolk.explain.coefficients import ERROR_RATE, FeatureMark, marks_of
 from kinfolk.explain.joint import Joint, joint_of
 from kinfolk.explain.kin import SURE, Kinship
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.model import Model
-from kinfolk.rows.gram import TINY
 from kinfolk.words import cut, listed, written
 
 MARKS = 3  # features in a sentence
@@ -41,20 +41,19 @@ def group_sentences(
         return [], []
     names = names or [cut(str(label)) for label in model.labels.tolist()]
     group = model.structure.groups()
-    marks = _marks(model)
+    joint = _joint(model)
     said = []
     for g in range(group.max(initial=-1) + 1):
         inside = np.flatnonzero(group == g)
         word = "Pair" if len(inside) == 2 else f"Group {g + 1}"
-        sure = _confidence(kin, inside)
         who = listed([names[t] for t in inside.tolist()], 8)
-        said.append(f"{word} ({who}): {_apart(marks.get(g, []), len(inside) == len(group))}{sure}.")
-    alone = np.flatnonzero(group < 0)
-    loners = [f"{names[t]} stands alone: {_apart(_loner(model, t), False)}." for t in alone.tolist()[:LONERS]]
+        said.append(f"{word} ({who}): {_apart(joint, model.seen, inside, group)}{_confidence(kin, inside)}.")
+    alone = np.flatnonzero(group < 0)[:LONERS]
+    loners = [f"{names[t]} stands alone: {_apart(joint, model.seen, np.array([t]), group)}." for t in alone]
     return said, loners
 
 
-def _confidence(kin: Kinship | None, inside: Any) -> str:
+def _confidence(kin: Kinship | None, inside: NDArray[np.intp]) -> str:
     """How probable it is, on average, that two tasks of the group are kin."""
     if kin is None or not kin.found or len(inside) < 2:
         return ""
@@ -62,7 +61,7 @@ def _confidence(kin: Kinship | None, inside: Any) -> str:
     word = "loose"
     if pairs >= 0.5:
         word = "sure" if pairs >= SURE else "likely"
-    return f"; a {word} group, two of which are kin with a probability of {pairs:.2f}"
+    return f"; a {word} group: two of its tasks are kin with a probability of {pairs:.2f}"
 
 
 def _joint(model: Model) -> Joint | None:
@@ -75,45 +74,21 @@ def _joint(model: Model) -> Joint | None:
     return joint_of(model, "groups")
 
 
-def _marks(model: Model) -> dict[int, list[FeatureMark]]:
-    """The features that mark every group, by its number."""
-    if _joint(model) is None:
-        return {}
-    return {
-        profile.community: [m for m in profile.features if _tells(m, len(profile.features))]
-        for profile in group_profile(model)
-    }
-
-
-def _loner(model: Model, task: int) -> list[FeatureMark]:
-    """The features that mark one task against all others that are not alone."""
-    joint = _joint(model)
-    if joint is None or not model.seen[task]:
-        return []
-    rest = joint.graph.groups() >= 0
-    at = int(model.seen[:task].sum())
-    if not rest.any():
-        return []
-    c = rest / -float(rest.sum())
-    c[at] = 1.0
-    difference, error = joint.contrast(c)
-    distance = difference / np.maximum(joint.coef[rest].std(axis=0), TINY)
-    own = joint.coef[at]
-    names = feature_names(joint)
-    columns = (own, np.zeros_like(own), own - difference, difference, error, distance)
-    found = [FeatureMark(names[k], *(float(column[k]) for column in columns)) for k in np.argsort(-np.abs(distance))]
-    return [mark for mark in found if _tells(mark, len(found))]
+def _apart(joint: Joint | None, seen: NDArray[np.bool_], inside: NDArray[np.intp], group: NDArray[np.intp]) -> str:
+    """The features that mark some tasks against all others that are not alone, in words."""
+    marks: tuple[FeatureMark, ...] = ()
+    within = np.isin(np.flatnonzero(seen), inside)  # the joint problem knows of tasks with rows only
+    if joint is not None and within.any() and (group[seen] >= 0).any():
+        marks = marks_of(joint, within, group[seen])
+    telling = [said_of(mark) for mark in marks if _tells(mark, len(marks))]
+    if telling:
+        return ", ".join(telling[:MARKS])
+    return "all tasks" if len(inside) == len(group) > 1 else "no single feature sets it clearly apart"
 
 
 def _tells(mark: FeatureMark, count: int) -> bool:
     beyond_noise = abs(mark.difference) > stats.norm.isf(ERROR_RATE / (2 * count)) * mark.standard_error
     return bool(beyond_noise and abs(mark.distance) >= TELLING)
-
-
-def _apart(marks: list[FeatureMark], everybody: bool) -> str:
-    if marks:
-        return ", ".join(said_of(mark) for mark in marks[:MARKS])
-    return "all tasks" if everybody else "no single feature sets it clearly apart"
 
 
 def said_of(mark: FeatureMark) -> str:

@@ -15,8 +15,8 @@ from kinfolk.methods.gamtl.alternate import Alternation
 from kinfolk.methods.gamtl.calibrate import Recipe
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.gamtl.problem import Problem, usual_rounds
-from kinfolk.methods.model import Part, as_model, structure_of
-from kinfolk.methods.structures import TaskGraph
+from kinfolk.methods.model import Fitted, Model, Part, as_model, structure_of
+from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.rows.gram import Array, GramStats, task_loss
 from kinfolk.rows.tasks import Rows
 from kinfolk.solvers.batched import times, transposed_times
@@ -72,20 +72,16 @@ class Joint:
 
     @cached_property
     def noise(self) -> Array:
-        """Variance of the noise of every task.
+        """Variance of the noise of every task: its `own_noise`, else from the residuals of the joint fit.
 
-        From the residuals of the task's own least squares where they have at least ten degrees of freedom: those
-        need no kin. Else from the residuals of the joint fit over n_t minus its degrees of freedom, which is too large
-        for a task that is tied to others unlike it.
+        The latter, over n_t minus the degrees of freedom of the fit, is too large for a task tied to others unlike it.
         """
-        own, dof = own_residuals(self.gram)
         equations = self.problem.equations
         system = self.problem.system(self.coupling.adjacency)
         rows: Array = self.gram.n - (self.part.intercept == "free")
         # At least one, or a task with fewer rows than unknowns would have no noise.
         left = np.maximum(rows - degrees_of_freedom(system, equations), 1.0)
-        joint = task_loss(equations, self.part.V) / left
-        return np.where(dof >= OWN_ROWS, own / np.maximum(dof, 1.0), joint)
+        return own_noise(self.gram, task_loss(equations, self.part.V) / left)
 
     def contrast(self, c: Array) -> tuple[Array, Array]:
         """sum_t c_t w_t and its standard errors, both (d,): exact for the fitted graph, which is taken as given.
@@ -110,8 +106,8 @@ class Joint:
 def joint_of(given: Any, caller: str) -> Joint:
     """The joint problem behind the graph of a model, or an error that says what was given."""
     graph = graph_of(given, caller)
-    if graph is given:
-        raise TypeError(_from_elsewhere(caller, type(given).__name__))
+    if hasattr(given, "adjacency"):  # a graph, not the model that it came from
+        raise TypeError(_from_elsewhere(caller, "TaskGraph"))
     model = as_model(given, caller)
     part = model.graph_part
     if part is None or not isinstance(part.coupling, GraphCoupling):
@@ -129,7 +125,7 @@ def _from_elsewhere(caller: str, name: str) -> str:
     )
 
 
-def graph_of(given: Any, caller: str) -> TaskGraph:
+def graph_of(given: Fitted | Structure, caller: str) -> TaskGraph:
     """The graph of a fitted model, or the graph itself; an error for models whose structure is something else."""
     structure = structure_of(given, caller)
     if structure is None or structure.kind != "graph":
@@ -138,12 +134,13 @@ def graph_of(given: Any, caller: str) -> TaskGraph:
         if structure is not None:
             what = f"a {type(structure).__name__}"
             remedy = ", or structure_.graph() as a TaskGraph"
-        name = as_model(given).name if hasattr(given, "fit") else type(given).__name__
+        name = given.name if isinstance(given, Model) else type(given).__name__
         raise TypeError(f"{caller} reads a TaskGraph, but {name} has {what}: use GAMTL, GAMTLCV or RBFGAMTL{remedy}")
-    return structure.graph()
+    graph: Any = structure  # its kind tells what it is
+    return graph
 
 
-def rows_like(given: Any, X: Any, y: Any, caller: str) -> tuple[Rows, Array]:
+def rows_like(given: Fitted, X: Any, y: Any, caller: str) -> tuple[Rows, Array]:
     """Rows like those of fit, of the same tasks, and their features."""
     model = as_model(given, caller)
     if X is None or y is None:
@@ -178,6 +175,12 @@ def own_residuals(gram: GramStats) -> tuple[Array, Array]:
     along = transposed_times(vector, gram.b)
     fitted = np.divide(along**2, value, out=np.zeros_like(along), where=inside).sum(axis=1)
     return np.maximum(gram.yy - fitted, 0.0), np.maximum(gram.n - 1 - inside.sum(axis=1), 0.0)
+
+
+def own_noise(gram: GramStats, instead: float | Array) -> Array:
+    """Variance of every task's noise from its own least squares, which needs no kin; `instead` for few rows."""
+    squared, dof = own_residuals(gram)
+    return np.where(dof >= OWN_ROWS, squared / np.maximum(dof, 1.0), instead)
 
 
 def spectrum(G: Array) -> tuple[Array, NDArray[np.float64]]:

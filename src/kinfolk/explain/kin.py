@@ -23,14 +23,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import gammaln
+from scipy.special import expit, gammaln, logit
 
-from kinfolk.estimators.gamtlcv import feature_scale
 from kinfolk.explain.confidence import position
-from kinfolk.explain.joint import graph_of, own_residuals
-from kinfolk.methods.model import Model, as_model
+from kinfolk.explain.joint import graph_of, own_noise
+from kinfolk.methods.gamtl.defaults import feature_scale
+from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.methods.structures import heaviest_edges
 from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.solvers.batched import square_root, times
 from kinfolk.solvers.random_effects import fit_random_effects
 
 WITHIN = 0.05  # omega: share of the variance between tasks that is left within a group
@@ -39,7 +40,7 @@ NULL_SETS = 39  # of unrelated tasks: the level of the test is 1 / 40 times how 
 TEST_LEVEL = 0.05
 NULL_TASKS = 60  # tasks in each of these sets
 MOST_TASKS = 400  # up to which all pairs are judged by default
-OWN_ROWS = 10  # degrees of freedom from which a task's own residuals give its noise
+SHARE_ROUNDS = 30  # of EM for the share of kin
 SWEEPS = 6_000  # Gibbs steps in all, at least LEAST_SWEEPS per task; the first third is not counted
 LEAST_SWEEPS = 21
 MOST_SWEEPS = 60
@@ -91,7 +92,7 @@ class Kinship:
         return f"Kinship({sure} pairs of {len(self.labels)} tasks with a probability of at least {SURE})"
 
 
-def kinship(model: Any, *, random_state: Any = 0) -> Kinship | None:
+def kinship(model: Fitted, *, random_state: Any = 0) -> Kinship | None:
     """How probable it is that two tasks are kin; None for fewer than four or more than 400 tasks with rows.
 
     Parameters
@@ -128,7 +129,7 @@ def kinship(model: Any, *, random_state: Any = 0) -> Kinship | None:
     return Kinship(probability, model.labels, p_value)
 
 
-def sure_edges(model: Any) -> list[SureEdge]:
+def sure_edges(model: Fitted) -> list[SureEdge]:
     """The edges of a fitted graph, heaviest first, each with the probability that its tasks are kin.
 
     NaN where `kinship` does not judge, beyond 400 tasks.
@@ -151,9 +152,8 @@ class _Population:
     mean: Array
     covariance: Array
 
-    def ratios(self, b: Array, tasks: NDArray[np.intp] | None = None) -> Array:
+    def ratios(self, b: Array, tasks: NDArray[np.intp]) -> Array:
         """Log likelihood ratio of every pair i < j of tasks whose statistics b are given."""
-        tasks = np.arange(len(self.noise)) if tasks is None else tasks
         u, N = self.messages(b, tasks)
         alone = _evidence(u, N)
         i, j = np.triu_indices(len(tasks), k=1)
@@ -182,13 +182,13 @@ class _Population:
         T = len(self.noise)
         tasks = np.arange(T) if T <= NULL_TASKS else np.sort(rng.choice(T, NULL_TASKS, replace=False))
         observed = evidence_of_kin(self.ratios(self.gram.b[tasks], tasks))
-        root = _root(self.covariance)
-        noise_root = _root(self.gram.G[tasks]) * np.sqrt(self.noise[tasks])[:, None, None]
+        root = square_root(self.covariance)
+        noise_root = square_root(self.gram.G[tasks]) * np.sqrt(self.noise[tasks])[:, None, None]
         above = 0
         for _ in range(NULL_SETS):
             W = self.mean + rng.normal(size=(len(tasks), len(self.mean))) @ root.T
             e = rng.normal(size=W.shape)
-            b = np.einsum("tij,tj->ti", self.gram.G[tasks], W) + np.einsum("tij,tj->ti", noise_root, e)
+            b = times(self.gram.G[tasks], W) + times(noise_root, e)
             above += evidence_of_kin(self.ratios(b, tasks)) >= observed
         return (1 + above) / (1 + NULL_SETS)
 
@@ -198,14 +198,15 @@ def _population(model: Model) -> _Population | None:
     scale = feature_scale(model.known)
     gram = model.known.rescaled(scale)
     T, d = gram.b.shape
+    if not (gram.n > 1).any():  # a row or less per task: no slopes
+        return None
     kin = np.ones(T, bool) if model.structure is None else model.structure.groups()[model.seen] >= 0
     kin = kin if kin.sum() >= 4 else np.ones(T, bool)
     # Slopes often vary along few common directions, and then pairs are near that no group makes: all covariances are
     # estimated where there are tasks enough for them.
     form = "full" if kin.sum() >= 2 * d else "diagonal"
     effects = fit_random_effects(gram.select(kin), covariance=form, intercept="free", tol=1e-2)
-    own, dof = own_residuals(gram)
-    noise = np.where(dof >= OWN_ROWS, own / np.maximum(dof, 1.0), effects.sigma2)
+    noise = own_noise(gram, effects.sigma2)
     spread = float(np.trace(effects.covariance))
     if spread <= 1e-12 * max(float(noise.mean()), TINY):
         return None
@@ -275,32 +276,10 @@ def _evidence(u: Array, N: Array) -> Array:
     return 0.5 * np.square(z).sum(axis=1) - np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
 
 
-def _root(S: Array) -> Array:
-    value, vector = np.linalg.eigh(S)
-    return vector * np.sqrt(np.maximum(value, 0.0))[..., None, :]
-
-
-def posterior(ratio: Array, share: float) -> Array:
-    """Probability that a pair is kin, from its log ratio and the share of kin among all pairs.
-
-    >>> posterior(np.log([9.0, 1.0]), 0.5).round(2)
-    array([0.9, 0.5])
-    """
-    if share <= 0:
-        return np.zeros_like(ratio)
-    odds = np.exp(np.clip(ratio + np.log(share / (1 - share)), -700.0, 700.0))
-    return odds / (1 + odds)
-
-
-def kin_share(ratio: Array, rounds: int = 100) -> float:
-    """The share of kin of greatest likelihood, as if pairs were independent."""
-    share = 0.1
-    for _ in range(rounds):
-        share = float(np.clip(posterior(ratio, share).mean(), 1e-6, 0.99))
-    return share
-
-
 def evidence_of_kin(ratio: Array) -> float:
-    """Log likelihood of the best share of kin over that of none."""
-    share = kin_share(ratio, 30)
+    """Log likelihood of the best share of kin among all pairs, as if these were independent, over that of none."""
+    share = 0.1
+    for _ in range(SHARE_ROUNDS):
+        # EM: the best share is the mean probability that a pair is kin, given its log ratio and the share.
+        share = float(np.clip(expit(ratio + logit(share)).mean(), 1e-6, 0.99))
     return float(np.logaddexp(np.log1p(-share), np.log(share) + ratio).sum())

@@ -11,19 +11,22 @@ import numpy as np
 
 from kinfolk.explain.groups import NO_GROUPS, group_sentences
 from kinfolk.explain.kin import Kinship, kinship
-from kinfolk.judge.verdict import Verdict, graph_sentence
-from kinfolk.methods.model import Model, as_model
+from kinfolk.judge.errors import Gain
+from kinfolk.judge.verdict import Verdict, graph_sentence, without_gain
+from kinfolk.methods.couplings import Alone
+from kinfolk.methods.gamtl.coupling import GraphCoupling
+from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import Array, squared_errors
 from kinfolk.solvers.random_effects import fit_random_effects
-from kinfolk.words import counted, cut, listed, percent, written
+from kinfolk.words import amount, counted, cut, html_table, listed, percent, written
 
 NINETY = 1.645  # standard errors on either side of a 90 % interval
 UNKNOWNS = 5_000  # T times d up to which standard errors and variance components are worked out
 ACCOUNT = 8  # sentences about groups that a fit prints
 SHOWN_TASKS = 30
 SHOWN_FEATURES = 6
+LEAST_SHARE = 0.005  # of the predictions, that a sentence mentions
 BETWEEN = "between tasks: "  # in the names of variance components
-LOST = ' style="color:#b3261e"'
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +94,7 @@ class Summary:
 
     def _repr_html_(self) -> str:
         said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences())
-        tables = "".join(_html(caption, rows) for caption, rows in self._tables())
+        tables = "".join(html_table(rows, caption) for caption, rows in self._tables())
         return f'<div class="kinfolk"><b>{escape(self.title)}</b><ul>{said}</ul>{tables}</div>'
 
     def _tables(self) -> list[tuple[str, list[list[str]]]]:
@@ -119,7 +122,7 @@ class Summary:
         return f"{self.coef[t, j]:.3g} [{self.low[t, j]:.3g}, {self.high[t, j]:.3g}]"
 
 
-def summary(model: Any) -> Summary:
+def summary(model: Fitted) -> Summary:
     """Everything that a fit found, as one labelled table.
 
     Standard errors are those of the posterior that also gives `predict(return_std=True)` its widths: they hold the
@@ -162,7 +165,7 @@ def summary(model: Any) -> Summary:
     )
 
 
-def coef_frame(model: Any) -> Any:
+def coef_frame(model: Fitted) -> Any:
     """Coefficients by task and feature, intercept first: a pandas frame, or a dict of columns without pandas.
 
     Examples
@@ -177,7 +180,7 @@ def coef_frame(model: Any) -> Any:
     return as_frame(columns, model.labels.tolist())
 
 
-def get_feature_names_out(model: Any, input_features: Any = None) -> Any:
+def get_feature_names_out(model: Fitted, input_features: Any = None) -> Any:
     """Names of the columns of `coef_`: the features without the task, after any transformer."""
     return np.asarray(as_model(model, "get_feature_names_out").feature_names, dtype=object)
 
@@ -200,7 +203,31 @@ def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdic
     if gain is not None and np.isfinite(gain.standard_error):
         # What to do next comes last.
         said.insert(max(len(said) - 1, 0), graph_sentence(gain, model.details["graph_helps_"]))
+    trunk = model.details.get("trunk_gain_")
+    if trunk is not None and np.isfinite(trunk.standard_error):
+        said.insert(max(len(said) - 1, 0), trunk_sentence(trunk, model))
     return said
+
+
+def trunk_sentence(gain: Gain, model: Model) -> str:
+    """What a trunk gains, and how much of the predictions comes from where."""
+    if model.trunk is None:
+        return f"The trunk is left out: {without_gain(gain)} so lines predict alone."
+    size = amount(gain.mean, gain.standard_error)
+    shares = composition(model)
+    parts = listed([f"{share:.0%} {source}" for source, share in shares.items() if share >= LEAST_SHARE])
+    return f"The trunk helps: it lowers the held-out error by {size} beyond lines alone. Predictions are {parts}."
+
+
+def composition(model: Model) -> dict[str, float]:
+    """How much of the predictions, mean over tasks, is the trunk, the graph's, common to all tasks, and own data."""
+    trunk = np.zeros(int(model.seen.sum())) if model.trunk is None else model.trunk.shares[model.seen]
+    found = {"trunk": float(trunk.mean()), "kin along the graph": 0.0, "common to all tasks": 0.0, "own data": 0.0}
+    kinds = {GraphCoupling: "kin along the graph", Alone: "own data"}
+    for part in model.parts:
+        kind = kinds.get(type(part.coupling), "common to all tasks")
+        found[kind] += float(np.mean((1 - trunk) * part.shares))
+    return found
 
 
 def grouping(model: Model, kin: Kinship | None = None) -> str:
@@ -237,7 +264,7 @@ def account(model: Model, method: str, seconds: float, cross_validated: float | 
     took = "less than 1 s" if seconds < 1 else f"{seconds:.0f} s"
     rows = counted(round(float(model.gram.n.sum())), "row")
     inputs = len(model.feature_names) if model.columns is None else model.columns.inputs
-    size = f"{rows}, {counted(len(model.labels), 'task')}, {counted(inputs, 'feature')}"
+    size = f"{rows}, {counted(len(model.labels), 'task')}, {counted(inputs, 'feature column')}"
     if cross_validated is None and model.held_out is not None:
         cross_validated = float(np.nanmean(model.held_out.errors))
     error = f"error on the training rows (RMSE): {training_error(model):.4g}"
@@ -292,6 +319,8 @@ def _columns(model: Model, kin: Kinship | None) -> dict[str, list[Any]]:
             columns["alone"] = [*own.values.tolist(), float(np.nanmean(own.values))]
             gain = np.divide(own.values - errors, own.values, out=np.zeros_like(errors), where=own.values > 0)
             columns["gain"] = [*gain.tolist(), model.details["own_gain_"].mean]
+    if model.trunk is not None:
+        columns["trunk"] = [*model.trunk.shares.tolist(), model.trunk.share]
     if model.structure is not None and (kin is None or kin.found):
         group = [int(g) + 1 if g >= 0 else None for g in model.structure.groups()]
         columns["group"] = [*group, None]
@@ -339,16 +368,6 @@ def _cell(key: str, value: Any) -> str:
         return "–"
     if key == "gain":
         return percent(value, sign=True)
+    if key == "trunk":
+        return f"{value:.0%}"
     return str(value) if isinstance(value, int) else written(float(value))
-
-
-def _html(caption: str, rows: list[list[str]]) -> str:
-    """A table for notebooks; losses are coloured."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
-    body = ""
-    for row in rows[1:]:
-        cells = "".join(
-            f"<td{LOST if cell.startswith('-') and cell.endswith('%') else ''}>{escape(cell)}</td>" for cell in row
-        )
-        body += f"<tr>{cells}</tr>"
-    return f"<table><caption>{escape(caption)}</caption><tr>{head}</tr>{body}</table>"

@@ -17,8 +17,8 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from kinfolk.explain.kin import sure_edges
-from kinfolk.files import replacing
-from kinfolk.methods.model import as_model, structure_of
+from kinfolk.files import write_text
+from kinfolk.methods.model import Fitted, as_model, structure_of
 from kinfolk.methods.structures import Edge, TaskGraph
 
 FORMATS = ("csv", "graphml", "json")
@@ -51,9 +51,7 @@ def write_graph(graph: Any, path: str | os.PathLike[str], format: str | None = N
         raise ValueError(
             f"format {chosen!r} of {path}: choose one of {', '.join(map(repr, FORMATS))}, or end the name in it"
         )
-    text = graph_text(graph, chosen, safe=safe)
-    with replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8", newline="")
+    write_text(path, graph_text(graph, chosen, safe=safe))
     return path
 
 
@@ -70,14 +68,15 @@ def graph_text(graph: Any, format: str, *, safe: bool = False) -> str:
 def _edges(given: Any) -> list[Any]:
     """Edges; those of the graph of a fitted model with the confidence in each, where it is known."""
     graph = _as_graph(given)
-    if hasattr(given, "fit") and structure_of(given, "write_graph") is graph:
+    structure = structure_of(given, "write_graph")
+    if hasattr(given, "fit") and structure is not None and structure.kind == "graph":
         sure = sure_edges(given)
         if sure and not math.isnan(sure[0].confidence):
             return list(sure)
     return list(graph.edges())
 
 
-def write_coefficients(fitted: Any, path: str | os.PathLike[str], *, safe: bool = False) -> Path:
+def write_coefficients(fitted: Fitted, path: str | os.PathLike[str], *, safe: bool = False) -> Path:
     """Write intercept and coefficients as CSV, a row per task, a column per feature, to the last digit.
 
     The column `rows` says how many rows, or what sum of weights, a task was fitted on. For `safe` see `write_csv`.
@@ -89,12 +88,8 @@ def write_coefficients(fitted: Any, path: str | os.PathLike[str], *, safe: bool 
         )
     numbers = np.column_stack([model.gram.n, model.intercept, model.coef]).tolist()
     rows = ([task, *row] for task, row in zip(model.labels.tolist(), numbers, strict=True))
-    path = Path(path)
-    with replacing(path) as partial:
-        partial.write_text(
-            _csv(("task", "rows", "intercept", *model.feature_names), rows, safe), encoding="utf-8", newline=""
-        )
-    return path
+    write_text(path, _csv(("task", "rows", "intercept", *model.feature_names), rows, safe))
+    return Path(path)
 
 
 def _as_graph(given: Any) -> TaskGraph:

@@ -12,13 +12,13 @@ from sklearn.preprocessing import StandardScaler
 
 from kinfolk._version import __version__
 from kinfolk.files import replacing
-from kinfolk.methods.model import Model, as_model
+from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.methods.rbf import RBFFeatures
 
 OPSET, ML_OPSET, IR = 18, 3, 9
 
 
-def to_onnx(fitted: Any, path: str | os.PathLike[str]) -> Path:
+def to_onnx(fitted: Fitted, path: str | os.PathLike[str]) -> Path:
     """Write the predictor as an ONNX graph, computing in float64 what `predict` computes.
 
     Inputs: `task` of shape (n,), texts or int64, and `features` (n, columns without the task column), float64, in the
@@ -31,6 +31,8 @@ def to_onnx(fitted: Any, path: str | os.PathLike[str]) -> Path:
     onnx = _import_onnx()
     model = as_model(fitted, "to_onnx")
     assert model.columns is not None
+    if model.trunk is not None:
+        raise ValueError("a trunk takes part in these predictions, and it has no ONNX form here: fit with trunk=None")
     graph = _Graph(onnx)
     X = "features"
     for step in _steps([model.columns.transformer]):

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.rows.folds import InTime, assign_folds, trains
+from kinfolk.rows.fold_numbers import assign_folds
 from kinfolk.rows.gram import Array
+from kinfolk.rows.time_order import InTime, trains
 
 LEAVES = (8, 31)
 ROUNDS = 1000

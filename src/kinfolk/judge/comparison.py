@@ -15,20 +15,20 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.judge.contestants import Contestant, Transformer, contestants, scaled
+from kinfolk.judge.contestants import BOOSTING, Contestant, Transformer, contestants, scaled
 from kinfolk.judge.errors import Errors, Gain
 from kinfolk.judge.verdict import HELPS, Verdict, effect_of, sharing_sentence
 from kinfolk.methods.independent import Independent
 from kinfolk.progress import Callback, report
 from kinfolk.rows.columns import Columns, ruled
-from kinfolk.rows.folds import fold_of_rows, in_order, trains
+from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tasks import Rows, read_rows
-from kinfolk.words import amount, cut, percent
+from kinfolk.rows.time_order import in_order, trains
+from kinfolk.words import amount, cut, html_table, percent
 
 OWN = "independent"
 MEAN = "task-mean"
-BOOSTING = "lightgbm"
 SECONDS = 120.0  # of processor time for a method
 SECONDS_GRAPH = 900.0  # what the comparison is about gets the time that it needs
 HEADING = "held-out error (RMSE) and its standard error over tasks"
@@ -166,15 +166,12 @@ class Comparison:
         return "\n".join([HEADING, "", *self.lines(), "", *self.verdict])
 
     def _repr_html_(self) -> str:
-        heads = ("method", "shares", "mean over tasks", "all rows", "gain over own", "CPU time")
-        rows = []
+        rows = [["method", "shares", "mean over tasks", "all rows", "gain over own", "CPU time"]]
         for row in self.table():
             cells = [row["method"], row["shares"], *(_cells(row) if "trouble" not in row else [row["trouble"]])]
-            rows.append("".join(_td(cell.strip()) for cell in cells))
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        head = "".join(f"<th>{name}</th>" for name in heads)
+            rows.append([cell.strip() for cell in cells])
         said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.verdict)
-        return f'<div class="kinfolk"><ul>{said}</ul><table><tr>{head}</tr>{body}</table></div>'
+        return f'<div class="kinfolk"><ul>{said}</ul>{html_table(rows)}</div>'
 
 
 def compare(
@@ -218,15 +215,9 @@ def compare(
     rows = read_rows(X, y, task=task)
     encoder = encoder_of(rows)
     chosen = contestants(methods, encoder, cv=cv, random_state=random_state, n_jobs=n_jobs)
+    kept = in_order(groups, time, X, len(rows.y))
     return compare_rows(
-        rows,
-        chosen,
-        encoder,
-        cv=cv,
-        groups=in_order(groups, time, X, len(rows.y)),
-        time_limit=time_limit,
-        random_state=random_state,
-        callback=callback,
+        rows, chosen, encoder, cv=cv, groups=kept, time_limit=time_limit, random_state=random_state, callback=callback
     )
 
 
@@ -343,12 +334,6 @@ def _cells(row: dict[str, Any]) -> list[str]:
     if "gain_over_own" in row:
         gain = f"{percent(row['gain_over_own'], sign=True).removesuffix(' %')} ± {100 * row['gain_over_own_se']:.1f} %"
     return [f"{errors[0]:>20s}", f"{errors[1]:>20s}", f"{gain:>16s}", f"{row['seconds']:>8.1f} s"]
-
-
-def _td(cell: str) -> str:
-    """A cell of the page; losses are coloured."""
-    lost = ' style="color:#b3261e"' if cell.startswith("-") and cell.endswith("%") else ""
-    return f"<td{lost}>{escape(cell)}</td>"
 
 
 def _within(gain: Gain, errors: float) -> bool:

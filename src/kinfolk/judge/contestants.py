@@ -104,7 +104,7 @@ def predict_rows(model: Model, rows: Rows) -> Array:
     """Predictions for rows of the same tasks, in the form of their targets: one per row, or a column per task."""
     assert model.columns is not None
     X = model.columns.clipped_features(rows.table).features
-    return X @ model.coef.T + model.intercept if rows.codes is None else model.predict(X, rows.codes)
+    return model.predict_wide(X) if rows.codes is None else model.predict(X, rows.codes)
 
 
 def _boosted(features: Any, seed: int) -> Callable[..., Predictor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,18 +12,16 @@ from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.judge.errors import Errors
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Model
 from kinfolk.progress import Callback, report
 from kinfolk.rows.folds import Folds
+from kinfolk.rows.gaps import Gap, refilled
 from kinfolk.rows.gram import Array, GramStats, squared_errors
 
 
 class Fittable(Protocol):
-    """What the judge asks of a method."""
-
-    def wants_folds(self) -> bool:
-        """Whether it cross-validates on its own."""
-        ...
+    """What the judge asks of a method that does not cross-validate on its own."""
 
     def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """The fitted model."""
@@ -48,38 +46,60 @@ class Trial:
     errors: Errors
     message: str = ""
 
+    def joined(self, other: Trial) -> Trial:
+        """The same method on the folds of both."""
+        errors = Errors(
+            np.concatenate([self.errors.squared, other.errors.squared]),
+            np.concatenate([self.errors.rows, other.errors.rows]),
+        )
+        coef = np.concatenate([self.coef, other.coef])
+        return Trial(coef, np.concatenate([self.intercept, other.intercept]), errors, self.message or other.message)
 
-def splits_of(folds: Folds, *, nested: bool = False) -> list[TrainTest]:
-    """The folds as splits; `nested` with folds of every training part, of which the first in time has none."""
+
+def splits_of(folds: Folds, *, nested: bool = False, gaps: Sequence[Gap] = ()) -> list[TrainTest]:
+    """The folds as splits; `nested` with folds of every training part, of which the first in time has none.
+
+    Features with `gaps` have those filled in by what the training rows of each split know.
+    """
     first = int(nested and folds.in_time)
-    return [
-        TrainTest(folds.training(f), folds.held_out[f], folds.without(f) if nested else None)
-        for f in range(first, len(folds))
-    ]
+    known = refilled(folds, gaps)
+    splits = []
+    for f in range(first, len(folds)):
+        training = known.training(f)
+        inner = replace(refilled(folds.without(f), gaps), total=training) if nested else None
+        splits.append(TrainTest(training, known.held_out[f], inner))
+    return splits
 
 
 def try_all(
-    methods: Sequence[Fittable], folds: Folds, *, n_jobs: int | None = None, callback: Callback | None = None
+    methods: Sequence[Fittable],
+    folds: Folds,
+    *,
+    only: Sequence[int] | None = None,
+    n_jobs: int | None = None,
+    callback: Callback | None = None,
 ) -> list[Trial]:
-    """Every method on every fold, fold by fold, so that methods share what depends on the statistics alone.
+    """Every method on every fold or some, fold by fold, so that methods share what depends on the statistics alone.
 
     A failure ends it: the methods are ours, and so are their parameters.
     """
     if not methods:
         return []
-    jobs = (delayed(_fit_quietly)(methods, folds.training(f)) for f in range(len(folds)))
+    some = range(len(folds)) if only is None else only
+    jobs = (delayed(_fit_quietly)(methods, folds.training(f)) for f in some)
     coef: list[Array] = []
     intercept: list[Array] = []
-    for f, (W, c) in enumerate(Parallel(n_jobs=n_jobs, return_as="generator")(jobs)):
+    for f, (W, c) in zip(some, Parallel(n_jobs=n_jobs, return_as="generator")(jobs), strict=True):
         coef.append(W)
         intercept.append(c)
         report(callback, "cross-validation", f + 1, len(folds))
-    rows = np.stack([part.n for part in folds.held_out])
+    held_out = [folds.held_out[f] for f in some]
+    rows = np.stack([part.n for part in held_out])
     trials = []
     for m in range(len(methods)):
         W = np.stack([fold[m] for fold in coef])
         c = np.stack([fold[m] for fold in intercept])
-        squared = np.stack([squared_errors(part, W[f], c[f]) for f, part in enumerate(folds.held_out)])
+        squared = np.stack([squared_errors(part, W[f], c[f]) for f, part in enumerate(held_out)])
         trials.append(Trial(W, c, Errors(squared, rows)))
     return trials
 
@@ -93,7 +113,9 @@ def _fit_quietly(methods: Sequence[Fittable], training: GramStats) -> tuple[Arra
     return np.stack([model.coef for model in models]), np.stack([model.intercept for model in models])
 
 
-def try_one(method: Fittable, splits: Sequence[TrainTest], callback: Callback | None = None, stage: str = "") -> Trial:
+def try_one(
+    method: MultiTaskRegressor, splits: Sequence[TrainTest], callback: Callback | None = None, stage: str = ""
+) -> Trial:
     """A method whose fits may fail: its errors are then infinite from that fold on, and the message tells why."""
     T = splits[0].training.n_tasks
     coef = np.zeros((len(splits), T, splits[0].training.n_features))

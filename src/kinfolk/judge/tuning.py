@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +15,11 @@ from sklearn.model_selection import ParameterGrid
 from kinfolk.judge.trials import TrainTest, Trial, splits_of, try_one
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback, report
-from kinfolk.rows.folds import SCORINGS, Folds, cv_error, fold_of_rows, folds_of_rows, generator, in_order, trains
+from kinfolk.rows.fold_numbers import fold_of_rows, generator
+from kinfolk.rows.folds import SCORINGS, Folds, cv_error, folds_of_rows
 from kinfolk.rows.tasks import Rows, read_rows
+from kinfolk.rows.time_order import in_order, trains
+from kinfolk.words import warn_user
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
@@ -87,17 +89,8 @@ def tune(
     rows = read_rows(X, y, task=estimator.task)
     grid = _default_grid(estimator) if grid is None else grid
     groups = in_order(groups, time, X, len(rows.y))
-    return tune_rows(
-        estimator,
-        grid,
-        rows,
-        cv=cv,
-        groups=groups,
-        scoring=scoring,
-        n_jobs=n_jobs,
-        random_state=random_state,
-        callback=callback,
-    )
+    options = {"n_jobs": n_jobs, "random_state": random_state, "callback": callback}
+    return tune_rows(estimator, grid, rows, cv=cv, groups=groups, scoring=scoring, **options)
 
 
 def tune_rows(
@@ -108,17 +101,17 @@ def tune_rows(
     cv: Any,
     groups: Any,
     scoring: str,
-    n_jobs: int | None,
-    random_state: Any,
-    callback: Callback | None,
+    random_state: Any = 0,
+    **options: Any,
 ) -> Tuning:
-    """`tune` for rows that have been read and checked."""
+    """`tune` for rows that have been read and checked; `options` are its `n_jobs` and `callback`."""
+    callback = options.pop("callback", None)
     points = list(ParameterGrid(grid))
     methods = [clone(estimator).set_params(**point) for point in points]
     splits = _splits_by_features(methods, rows, cv, groups, random_state)
-    jobs = (joblib.delayed(try_one)(_quiet(m), s) for m, s in zip(methods, splits, strict=True))
+    jobs = (joblib.delayed(try_one)(m.unfitted(), s) for m, s in zip(methods, splits, strict=True))
     results: list[dict[str, Any]] = []
-    for trial in joblib.Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
+    for trial in joblib.Parallel(**options, return_as="generator")(jobs):
         k = len(results)
         results.append(_row(points[k], trial, splits[k], scoring))
         report(callback, "tune", k + 1, len(points), results[-1]["error"])
@@ -134,29 +127,17 @@ def fit_tuned(
     *,
     cv: int,
     groups: Any = None,
-    random_state: Any = 0,
-    n_jobs: int | None = None,
     fixed: Collection[str] = (),
-    callback: Callback | None = None,
+    **options: Any,
 ) -> tuple[MultiTaskRegressor, float | None]:
     """A method with everything chosen by folds that the user has not `fixed`, and its cross-validated error.
 
-    Methods that cross-validate themselves do so; others are tuned over their `default_grid`. The error is the RMSE,
-    mean over tasks, or None where nothing was chosen by it.
+    Methods that cross-validate themselves do so; others are tuned over their `default_grid`, with the `options` of
+    `tune_rows`. The error is the RMSE, mean over tasks, or None where nothing was chosen by it.
     """
     grid = {} if hasattr(estimator, "cv") or not cv else open_grid(estimator, fixed)
     if grid:
-        found = tune_rows(
-            estimator,
-            grid,
-            rows,
-            cv=cv,
-            groups=groups,
-            scoring="tasks",
-            n_jobs=n_jobs,
-            random_state=random_state,
-            callback=callback,
-        )
+        found = tune_rows(estimator, grid, rows, cv=cv, groups=groups, scoring="tasks", **options)
         return found.best_estimator_, found.best_error_
     fitted = estimator.fit_rows(rows, groups)
     return fitted, cross_validated_error(fitted)
@@ -183,11 +164,6 @@ def _default_grid(estimator: MultiTaskRegressor) -> Grid:
     return grid
 
 
-def _quiet(method: MultiTaskRegressor) -> MultiTaskRegressor:
-    """Without progress of its own."""
-    return method.set_params(callback=None) if hasattr(method, "callback") else method
-
-
 def _splits_by_features(
     methods: list[MultiTaskRegressor], rows: Rows, cv: Any, groups: Any, random_state: Any
 ) -> list[list[TrainTest]]:
@@ -203,11 +179,11 @@ def _splits_by_features(
 
 def _split(method: MultiTaskRegressor, rows: Rows, cv: Any, groups: Any, seed: int) -> list[TrainTest]:
     """Folds by subtraction; with a transformer, from rows, since every fold has features of its own."""
-    _, features, names = method.fit_columns(rows)
+    columns, features, names = method.fit_columns(rows)
     gram = rows.gram(features, names)
     if method.features is None:
         folds = folds_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=seed)
-        return splits_of(folds, nested=method.wants_folds())
+        return splits_of(folds, nested=method.wants_folds(), gaps=columns.gaps)
     fold = fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=seed)
     return [_split_rows(method, rows, trains(fold, f), fold == f) for f in range(fold.max() + 1)]
 
@@ -243,9 +219,7 @@ def _check_failures(results: list[dict[str, Any]]) -> None:
     first = f"{failed[0]['params']}: {failed[0]['message']}"
     if len(failed) == len(results):
         raise ValueError(f"all {len(results)} grid points failed, the first with {first}")
-    warnings.warn(
+    warn_user(
         f"{len(failed)} of {len(results)} grid points failed and count as infinitely bad, the first with {first}. "
-        "The messages are in cv_results_.",
-        UserWarning,
-        stacklevel=3,
+        "The messages are in cv_results_."
     )

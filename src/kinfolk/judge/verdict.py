@@ -66,15 +66,18 @@ def graph_sentence(gain: Gain, used: bool) -> str:
     'The graph is a description only: with it the held-out error would be higher by 0.3 % (standard error 0.4), so \
 predictions do without it.'
     """
-    size = amount(gain.mean, gain.standard_error)
     if used:
+        size = amount(gain.mean, gain.standard_error)
         return f"The graph helps: it lowers the held-out error by {size} beyond the best methods without a graph."
-    way = "lower" if gain.mean >= 0 else "higher"
-    why = ", which is not clear enough," if gain.mean >= 0 else ","
-    return (
-        f"The graph is a description only: with it the held-out error would be {way} by {size}{why} so predictions do "
-        "without it."
-    )
+    return f"The graph is a description only: {without_gain(gain)} so predictions do without it."
+
+
+def without_gain(gain: Gain) -> str:
+    """Why something is left out of a model."""
+    size = amount(gain.mean, gain.standard_error)
+    if gain.mean >= 0:
+        return f"with it the held-out error would be lower by {size}, which is not clear enough,"
+    return f"with it the held-out error would be higher by {size},"
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,8 @@ from kinfolk.large.predictions import model_columns
 from kinfolk.large.transformers import plan_features
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import as_model
-from kinfolk.rows.folds import Folds, folds_for_groups, generator
+from kinfolk.rows.fold_numbers import folds_for_groups, generator
+from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.sources.dealing import check_folds, folds_of_parts, spread
 from kinfolk.rows.sources.files import check_column
@@ -29,12 +30,7 @@ KINDS = {"i": "integers", "u": "integers", "U": "text", "b": "truth values", "M"
 
 
 def gram_of_dask(
-    ddf: Any,
-    *,
-    task: str,
-    target: str,
-    drop: str | Iterable[str] = (),
-    columns: Iterable[str] | None = None,
+    ddf: Any, *, task: str, target: str, drop: str | Iterable[str] = (), columns: Iterable[str] | None = None
 ) -> GramStats:
     """Statistics of a Dask data frame, on the current cluster, or in local threads if there is none.
 
@@ -218,25 +214,22 @@ def partition_labels(frame: Any, *, column: str) -> NDArray[Any] | None:
     return np.unique(_column(frame, column)) if len(frame) else None
 
 
-def merged_parts(records: list[list[GramStats] | None]) -> list[GramStats] | None:
+def merged_parts(known: list[list[GramStats]]) -> list[GramStats]:
     """Statistics of several partitions together."""
-    known = [record for record in records if record is not None]
-    if not known:
-        return None
     _check_kinds([record[0].labels for record in known])
-    total = known[0]
-    for record in known[1:]:
-        total = [one + two for one, two in zip(total, record, strict=True)]
-    return total
+    return [reduce(GramStats.__add__, parts) for parts in zip(*known, strict=True)]
 
 
-def merged_labels(records: list[NDArray[Any] | None]) -> NDArray[Any] | None:
+def merged_labels(known: list[NDArray[Any]]) -> NDArray[Any]:
     """Distinct labels of several partitions."""
-    known = [record for record in records if record is not None]
-    if not known:
-        return None
     _check_kinds(known)
     return np.unique(np.concatenate(known))
+
+
+def _merged(merge: Callable[[list[Any]], Any], records: list[Any]) -> Any:
+    """What partitions with rows make together; None if there is none."""
+    known = [record for record in records if record is not None]
+    return merge(known) if known else None
 
 
 def _check_kinds(labels: list[NDArray[Any]]) -> None:
@@ -251,7 +244,7 @@ def _reduced(ddf: Any, functions: Sequence[Callable[[Any], Any]], merge: Callabl
     # In a partial, so that Dask does not look for collections inside the arguments.
     nodes = [delayed(function)(part) for function, part in zip(functions, ddf.to_delayed(), strict=True)]
     while len(nodes) > 1:
-        nodes = [delayed(merge)(nodes[k : k + MERGED]) for k in range(0, len(nodes), MERGED)]
+        nodes = [delayed(partial(_merged, merge))(nodes[k : k + MERGED]) for k in range(0, len(nodes), MERGED)]
     return nodes[0].compute()
 
 

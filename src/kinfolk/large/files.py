@@ -12,13 +12,17 @@ from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback
 from kinfolk.rows.columns import Columns
 from kinfolk.rows.folds import Folds
+from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import GramStats
+from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.dealing import Dealer, check_folds, folds_of_parts
-from kinfolk.rows.sources.files import Source, open_source
+from kinfolk.rows.sources.files import Source, open_source, polars
 from kinfolk.rows.sources.roles import Roles, choose_roles
-from kinfolk.rows.sources.stream import sum_source
+from kinfolk.rows.sources.ruled import complete_rows, ruled_frame, with_inputs
+from kinfolk.rows.sources.stream import NotFiniteError, has_plain_features, sum_source
 from kinfolk.rows.tables import task_name
 from kinfolk.rows.tasks import Schema
+from kinfolk.words import warn_user
 
 Model = TypeVar("Model", bound=MultiTaskRegressor)
 
@@ -76,9 +80,7 @@ def folds_of_file(
     cv: int = 5,
     groups: str | None = None,
     random_state: Any = 0,
-    batch_rows: int | None = None,
-    n_jobs: int | None = 2,
-    callback: Callback | None = None,
+    **reading: Any,
 ) -> Folds:
     """Statistics of folds of a file, for `GAMTLCV(...).fit_folds`; folds are drawn in the same single pass.
 
@@ -87,19 +89,18 @@ def folds_of_file(
 
     Parameters
     ----------
-    path, task, target, drop, columns, n_jobs, callback : see `gram_of_file`
+    path, task, target, drop, columns : see `gram_of_file`
     cv : number of folds
     groups : a column (day, sitting) whose rows of equal value stay in one fold; no feature unless in `columns`
     random_state : draws the folds; they also depend on `batch_rows`
-    batch_rows : how many rows are held at a time; by default as many as make 96 MB
+    reading : `batch_rows`, `n_jobs` and `callback` of `gram_of_file`
     """
     source = open_source(path)
     roles = choose_roles(
         source.names(), source.name, task=task, target=target, drop=drop, columns=columns, groups=groups
     )
     dealer = Dealer(check_folds(cv), random_state)
-    parts = sum_source(source, roles, dealer=dealer, batch_rows=batch_rows, n_jobs=n_jobs, callback=callback)
-    return folds_of_parts(parts, groups=groups)
+    return folds_of_parts(sum_source(source, roles, dealer=dealer, **reading), groups=groups)
 
 
 def fit_file(
@@ -114,11 +115,12 @@ def fit_file(
     n_jobs: int | None = 2,
     callback: Callback | None = None,
 ) -> Model:
-    """Fit a model to a file, or a folder of files, that need not fit into memory; one pass over the rows.
+    """Fit a model to a file, or a folder of files, that need not fit into memory.
 
     The same as `model.fit` on the table read whole, up to rounding, and to the draw of folds where the model
-    cross-validates. `features` of the model may be a `StandardScaler`, which is fitted from the statistics, or a
-    transformer that has been fitted on a sample and frozen (`sklearn.frozen.FrozenEstimator`).
+    cross-validates: text, dates, missing values and row numbers go by the same rules, which take a pass over the rows
+    before; plain numbers take one. `features` of the model may be a `StandardScaler`, which is fitted from the
+    statistics, or a transformer that has been fitted on a sample and frozen (`sklearn.frozen.FrozenEstimator`).
 
     Parameters
     ----------
@@ -146,30 +148,41 @@ def fit_file(
     source = open_source(path).joining(task_name(model.task))
     names = [name for name in source.names() if name not in source.parts]
     roles = roles_for(model, names, source.name, target=target, drop=drop, columns=columns, groups=groups)
+    options = {"batch_rows": batch_rows, "n_jobs": n_jobs, "callback": callback}
     plan = plan_features(model, roles.features)
-    parts = _parts(model, source, roles, plan, batch_rows=batch_rows, n_jobs=n_jobs, callback=callback)
-    return fit_parts(model, parts, roles, names, plan)
+    if model.features is not None or has_plain_features(source, roles):
+        try:
+            return fit_source(model, source, names, roles, plan, **options)
+        except NotFiniteError:
+            if model.features is not None:
+                raise
+    frame, roles, plan = _by_rules(source, roles)
+    return fit_source(model, source, names, roles, plan, frame=frame, **options)
 
 
-def fit_frame(
-    model: Model, frame: Any, source: Source, *, target: str, groups: str | None, fitted: Any, **options: Any
+def _by_rules(source: Source, roles: Roles) -> tuple[Any, Roles, FeaturePlan]:
+    """A source that has more than plain numbers: its columns by the rules, as in memory and on the command line."""
+    pl = polars()
+    rules = TableRules()
+    frame = ruled_frame(source, roles, rules, lambda bad: f"or leave these columns out with drop={bad!r}")
+    frame, _ = complete_rows(frame, roles, list(rules.rules_), source, warn_user)
+    kinds = frame.select(roles.features).collect_schema().values()
+    numbers = all(kind.is_numeric() or kind == pl.Boolean for kind in kinds)
+    if numbers and rules.plain and set(rules.left_out_.values()) <= {"constant"}:
+        return frame.with_columns(pl.col(roles.features).cast(pl.Float64)), roles, FeaturePlan()
+    for note in rules.notes():
+        warn_user(note)
+    return *with_inputs(frame, roles, rules), FeaturePlan(rules, tuple(rules.get_feature_names_out()))
+
+
+def fit_source(
+    model: Model, source: Source, names: list[str], roles: Roles, plan: FeaturePlan, **options: Any
 ) -> Model:
-    """As `fit_file`, of a lazy frame of the columns to use that was made from a source; `fitted` are its rules."""
-    names = list(frame.collect_schema())
-    roles = roles_for(model, names, source.name, target=target, groups=groups)
-    if fitted is None:
-        plan = plan_features(model, roles.features)
-    else:
-        plan = FeaturePlan(fitted.transform, tuple(fitted.get_feature_names_out()), fitted)
-    return fit_parts(model, _parts(model, source, roles, plan, frame=frame, **options), roles, names, plan)
-
-
-def _parts(
-    model: MultiTaskRegressor, source: Source, roles: Roles, plan: FeaturePlan, **options: Any
-) -> list[GramStats]:
+    """Fit to the rows of a source with columns `names`, or to a lazy `frame` made from it."""
     options["callback"] = options.get("callback") or getattr(model, "callback", None)
     dealer = Dealer(check_folds(model.cv), model.random_state) if model.wants_folds() else None
-    return sum_source(source, roles, dealer=dealer, transform=plan.transform, names=plan.names, **options)
+    parts = sum_source(source, roles, dealer=dealer, transform=plan.transform, names=plan.names, **options)
+    return fit_parts(model, parts, roles, names, plan)
 
 
 def roles_for(model: MultiTaskRegressor, names: list[str], source: str, **given: Any) -> Roles:
@@ -196,4 +209,5 @@ def fit_parts(model: Model, parts: list[GramStats], roles: Roles, names: list[st
         gram, folds, fitted = standardised(gram, folds, plan.scaler)
     seen = tuple(name for name in names if name == roles.task or name in roles.features)
     columns = Columns(Schema(roles.task, seen, len(seen), gram.labels), fitted)
+    folds = None if folds is None else refilled(folds, columns.gaps)
     return model.keep(model.whole_model(gram, folds), columns)

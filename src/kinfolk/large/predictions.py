@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import StandardScaler
 
 from kinfolk.files import replacing
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import as_model
 from kinfolk.progress import Callback
-from kinfolk.rows.sources.files import Source, check_column, open_source, polars
+from kinfolk.rows.kinds import NUMBERS
+from kinfolk.rows.rules import TableRules
+from kinfolk.rows.sources.files import Source, check_column, from_text, open_source, polars
 from kinfolk.rows.sources.stream import checked_rows, plain_labels, told
 from kinfolk.rows.tables import task_name
 
@@ -48,11 +51,7 @@ def predict_file(
     source = (path if isinstance(path, Source) else open_source(path)).joining(task_name(model.task))
     out = Path(out)
     kept = [keep] if isinstance(keep, str) else list(keep)
-    writer = WRITERS.get(out.suffix.lower())
-    if writer is None:
-        raise ValueError(f"cannot write {out.suffix or 'a file without ending'}: choose .csv or .parquet")
-    if out.exists() and any(file.samefile(out) for file in source.files):
-        raise ValueError(f"{out} is the table to predict for: write the predictions to another file")
+    writer = _writer(out, source)
     used = model_columns(model)
     for role, wanted in ("column of the model", used), ("keep", kept):
         for name in wanted:
@@ -81,6 +80,16 @@ def predict_file(
     return out
 
 
+def _writer(out: Path, source: Source) -> str:
+    """The method of a lazy frame that writes such a file."""
+    writer = WRITERS.get(out.suffix.lower())
+    if writer is None:
+        raise ValueError(f"cannot write {out.suffix or 'a file without ending'}: choose .csv or .parquet")
+    if out.exists() and any(file.samefile(out) for file in source.files):
+        raise ValueError(f"{out} is the table to predict for: write the predictions to another file")
+    return writer
+
+
 def model_columns(model: MultiTaskRegressor) -> list[str]:
     """The columns that a model was fitted with, the task column among them."""
     columns = as_model(model).columns
@@ -99,10 +108,14 @@ def _frame(model: MultiTaskRegressor, source: Source, used: list[str], kept: lis
     """The columns to predict from and those to carry over; text keeps its writing where it is only carried over."""
     pl = polars()
     columns = list(dict.fromkeys([*kept, *used]))
-    plain = [name for name in used if name != task_name(model.task) and model.features_ is None]
-    types = dict.fromkeys(plain, pl.Float64)
-    types |= {name: pl.String for name in columns if name not in used or name == task_name(model.task)}
-    return source.frame(columns, types=types)
+    kinds = model.features_.found_kinds if isinstance(model.features_, TableRules) else {}
+    plain = model.features_ is None or isinstance(model.features_, StandardScaler)
+    numbers = [name for name in used if name != task_name(model.task) and (plain or kinds.get(name) in NUMBERS)]
+    types = {name: pl.String for name in columns if name not in used or name == task_name(model.task)}
+    guessed = source.frame(numbers).collect_schema()
+    texts = [name for name in numbers if guessed[name] == pl.String]
+    kind = "comma" if source.decimal == "," else "number"
+    return source.frame(columns, types=types).with_columns([from_text(name, kind) for name in texts])
 
 
 def _with_predictions(model: MultiTaskRegressor, source: Source, batch: Any, first: list[str], std: bool) -> Any:

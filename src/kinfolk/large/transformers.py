@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.rows.columns import names_out
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.sources.stream import Transform
@@ -23,20 +24,25 @@ class FeaturePlan:
 
     Attributes
     ----------
-    transform : for blocks of rows, or None to take the columns
+    fitted : a fitted transformer of blocks of rows, or None to take the columns
     names : of what it returns, or None
-    fitted : the transformer for `predict`, or None
     scaler : a StandardScaler to be fitted from the statistics of the columns, or None
     """
 
-    transform: Transform | None = None
-    names: tuple[str, ...] | None = None
     fitted: Any = None
+    names: tuple[str, ...] | None = None
     scaler: StandardScaler | None = None
+
+    @property
+    def transform(self) -> Transform | None:
+        """Of a block of rows."""
+        return None if self.fitted is None else self.fitted.transform
 
 
 def plan_features(model: MultiTaskRegressor, columns: tuple[str, ...]) -> FeaturePlan:
     """What to do with the `features` of a model, or an error that says what can be done."""
+    if getattr(model, "trunk", None) is not None:
+        raise ValueError("a trunk is fitted to rows, not to statistics: fit(X, y) on a sample, or use trunk=None")
     if model.needs_rows():
         raise ValueError(
             f"{type(model).__name__} goes over its rows many times, so it cannot be fitted out of memory. Place the "
@@ -49,7 +55,7 @@ def plan_features(model: MultiTaskRegressor, columns: tuple[str, ...]) -> Featur
         return FeaturePlan(scaler=clone(features))
     if isinstance(features, FrozenEstimator) or not get_tags(features).requires_fit:
         fitted = clone(features)
-        return FeaturePlan(fitted.transform, _names_out(fitted, columns), fitted)
+        return FeaturePlan(fitted, names_out(fitted, columns))
     raise ValueError(
         f"features={features!r} has to be fitted on rows, and these stream by only once. Fit it on a sample and freeze "
         "it: features=sklearn.frozen.FrozenEstimator(transformer.fit(sample)). StandardScaler() works as it is."
@@ -81,7 +87,8 @@ def standardised(
     scale = scale if scaler.with_std else np.ones_like(scale)
 
     def moved(part: GramStats) -> GramStats:
-        return replace(part, x_mean=np.where(part.n[:, None] > 0, part.x_mean - shift, 0.0)).rescaled(scale)
+        span = None if part.span is None else part.span - shift
+        return replace(part, x_mean=np.where(part.n[:, None] > 0, part.x_mean - shift, 0.0), span=span).rescaled(scale)
 
     parts = None if folds is None else Folds(moved(folds.total), tuple(moved(part) for part in folds.held_out))
     return (moved(gram) if parts is None else parts.total), parts, scaler
@@ -93,10 +100,3 @@ def _set_fitted(scaler: StandardScaler, gram: GramStats, mean: Array, variance: 
     scaler.feature_names_in_ = np.asarray(gram.feature_names, dtype=object)
     scaler.mean_ = mean if scaler.with_mean or scaler.with_std else None
     scaler.var_, scaler.scale_ = (variance, scale) if scaler.with_std else (None, None)
-
-
-def _names_out(transformer: Any, columns: tuple[str, ...]) -> tuple[str, ...] | None:
-    try:
-        return tuple(transformer.get_feature_names_out(np.asarray(columns, dtype=object)))
-    except (AttributeError, ValueError, TypeError):
-        return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from kinfolk.progress import Callback
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.gibbs.posterior import diagnose, sample
 from kinfolk.solvers.gibbs.sweep import ChainData, Prior
+from kinfolk.words import warn_user
 
 RHAT = 1.05  # chains that differ by more have not forgotten their starts
 OWN_SCALE_ROWS = 3.0  # rows of the average task mixed into the variance of each task's target
@@ -36,12 +36,10 @@ class BMSL(MultiTaskRegressor):
     so that a priori the mean of Phi^-1, the covariance between tasks, is prior_scale I. Features are scaled by their
     pooled standard deviation within tasks, each target by its own (steadied by three rows of the pooled variance): the
     answer does not depend on units. A Gibbs sampler on Gram statistics draws from the posterior; mathematics in
-    `_gibbs.py`, whose steps 2, 3 and 4 go beyond the paper.
+    `solvers/gibbs/sweep.py`, whose steps 2, 3 and 4 go beyond the paper.
 
     Parameters
     ----------
-    task : name or position of the task column of X, or names of several that make it together; None if y has one column
-        per task
     prior_scale : prior variance of a coefficient in scaled units; None: 1 / d, so that all features together explain
         about the variance of y
     dof : > 1; how firmly the prior of Phi is held, in features
@@ -50,10 +48,6 @@ class BMSL(MultiTaskRegressor):
     n_samples, n_burn, n_chains : sweeps kept and discarded per chain; chains. They start from draws of the prior, and
         over the first half of n_burn the data come in gradually: begun cold, chains settle in poor sets of features
     interval : posterior probability within `coef_interval_`
-    features : a transformer for the non-task columns
-    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
-        or are an "error"
-    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     random_state : seed; the same seed gives the same numbers
     callback : called with a `Progress` after every hundred sweeps
 
@@ -111,7 +105,7 @@ class BMSL(MultiTaskRegressor):
         bounds = np.quantile(np.concatenate(draws.B), tails, axis=0)
         covariance = draws.covariance * np.outer(unit_y, unit_y)
         included = np.zeros(len(varies))
-        included[varies] = draws.inclusion
+        included[varies] = draws.active.mean(axis=(0, 1))
         diagnostics = diagnose(draws, data)
         self._warn(diagnostics)
         return Model.of(
@@ -129,12 +123,11 @@ class BMSL(MultiTaskRegressor):
 
     def _warn(self, diagnostics: dict[str, Any]) -> None:
         if diagnostics["rhat_max"] >= RHAT:
-            warnings.warn(
+            warn_user(
                 f"the chains of BMSL disagree: split R-hat {diagnostics['rhat_max']:.3f} (below {RHAT} wanted), "
                 f"{diagnostics['ess_min']:.0f} effective draws. Raise n_samples and n_burn, or drop features "
                 "that repeat others.",
                 ConvergenceWarning,
-                stacklevel=5,
             )
 
     def _check_priors(self) -> None:

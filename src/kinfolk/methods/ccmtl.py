@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,11 +16,11 @@ from kinfolk.methods.structures import TaskGraph
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.batched import lengths, mean_diagonal, plus, ridge_alone, solve_each
-from kinfolk.solvers.fusion import Fusion
+from kinfolk.solvers.fusion import Fusion, fuse, minimise
 from kinfolk.solvers.graph.edges import EdgeList
-from kinfolk.solvers.half_quadratic import fuse, minimise
 from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import MARGIN
+from kinfolk.words import warn_user
 
 START_RIDGE = 0.01  # of the mean diagonal of all G_t, in the independent fits behind the graph
 FUSED = 1e-4  # of the typical edge length of the independent fits, below which two tasks count as one
@@ -44,8 +43,6 @@ class CCMTL(AlongGraph):
 
     Parameters
     ----------
-    task : name or position of the task column of X, or names of several that make it together; None if y has one column
-        per task
     neighbors : k of the k-nearest-neighbour graph
     strength : how hard neighbours pull, free of scale; 1: at the independent fits, on average as hard as a task's own
         data (mean_t lam sum_j a_ij / (2 ||w_i - w_j||) = mean_t tr(G_t) / d)
@@ -54,9 +51,6 @@ class CCMTL(AlongGraph):
     graph : `TaskGraph` (matched by task name) or adjacency (T, T) in the order of `tasks_`, used in place of the
         nearest neighbours; its weights are the a_ij
     features : a transformer for the non-task columns, e.g. StandardScaler(): distances need comparable features
-    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
-        or are an "error"
-    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     tol, max_iter : relative duality gap to reach; reweightings at most
     callback : called with a `Progress` after every reweighting
 
@@ -130,11 +124,10 @@ class CCMTL(AlongGraph):
             return Solution(W, 0, 0.0, True, "direct", history=history, details={"eps": 0.0, "inner": 0})
         course = minimise(problem, start, tol=self.tol, max_iter=self.max_iter, callback=self.callback)
         if not course.converged:
-            warnings.warn(
+            warn_user(
                 f"CCMTL stopped at a relative duality gap of {course.residual:.1e} (tol={self.tol:g}) after max_iter="
                 f"{self.max_iter} reweightings. Raise max_iter or tol, scale the features, or raise ridge.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return course
 
@@ -173,11 +166,6 @@ def calibrated_lam(edges: EdgeList, a: Array, u: Array, target: float) -> float:
         return 0.0
     degree = edges.degrees(a / (2 * np.maximum(u, 1e-3 * u.mean())))
     return target / max(float(degree.mean()), TINY)
-
-
-def _plus_ridge(G: Array, penalty: float) -> Array:
-    ridge = penalty * np.eye(G.shape[-1])
-    return np.broadcast_to(G[0] + ridge, G.shape) if G.strides[0] == 0 else G + ridge
 
 
 def _course(problem: Fusion, course: Solution, W: Array) -> Course:

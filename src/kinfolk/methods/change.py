@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from scipy import sparse
 from kinfolk.methods.gamtl.adopt import adopt_tasks
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.gamtl.shown import shown_graph
-from kinfolk.methods.model import ByTask, Course, Model, Part
+from kinfolk.methods.late_graph import LateGraph
+from kinfolk.methods.model import ByTask, Model, Part
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import task_codes
@@ -28,27 +30,20 @@ def adopted(model: Model, new: GramStats) -> Model:
     """
     assert model.gram is not None
     gram = model.gram + new
-    old_at = np.searchsorted(gram.labels, model.labels)
     new_at = np.searchsorted(gram.labels, new.labels)
     parts = [_part_with(part, model.known, new) for part in model.parts]
     W = sum((part.share * W for part, W, _ in parts), np.zeros((new.n_tasks, new.n_features)))
     c = sum((part.share * c for part, _, c in parts), np.zeros(new.n_tasks))
-    coef = _merged(gram.n_tasks, (old_at, model.coef), (new_at, W))
-    seen = _merged(gram.n_tasks, (old_at, model.seen), (new_at, np.ones(new.n_tasks, bool))).astype(bool)
-    details = {k: v.placed(old_at, gram.n_tasks) if isinstance(v, ByTask) else v for k, v in model.details.items()}
-    grown = replace(
-        model,
-        labels=gram.labels,
-        seen=seen,
-        coef=coef,
-        intercept=_merged(gram.n_tasks, (old_at, model.intercept), (new_at, c)),
+    grown = model.among(gram)
+    adopting = replace(
+        grown,
+        seen=_put(grown.seen, new_at, True),
+        coef=_put(grown.coef, new_at, W),
+        intercept=_put(grown.intercept, new_at, c),
         parts=tuple(part for part, _, _ in parts),
-        held_out=None if model.held_out is None else model.held_out.placed(old_at, gram.n_tasks),
-        details=details,
-        gram=gram,
         columns=None if model.columns is None else model.columns.with_labels(gram.labels),
     )
-    return with_shown_graph(grown)
+    return with_shown_graph(adopting)
 
 
 def dropped(model: Model, tasks: Positions) -> Model:
@@ -68,27 +63,31 @@ def dropped(model: Model, tasks: Positions) -> Model:
         held_out=None if model.held_out is None else model.held_out.of(kept),
         details={k: v.taken(kept) if isinstance(v, ByTask) else v for k, v in model.details.items()},
         gram=model.gram.select(kept),
+        stream=None if model.stream is None else model.stream.select(kept),
         columns=None if model.columns is None else model.columns.with_labels(model.labels[kept]),
+        trunk=None if model.trunk is None else model.trunk.taken(kept),
     )
     return with_shown_graph(smaller)
 
 
 def with_shown_graph(model: Model) -> Model:
-    """The model with the graph that people read, and its certificates.
+    """The model with the graph that people read, made when it is first looked at.
 
     That is the coupling graph itself where the paper's alpha, beta and gamma were given, else one of its own.
     """
     part = model.graph_part
-    assert part is not None
+    if part is None:  # one line for all tasks
+        return replace(model, structure=TaskGraph(sparse.csr_array((len(model.labels),) * 2), model.labels))
     coupling = part.coupling
     assert isinstance(coupling, GraphCoupling)
-    labels = model.labels[model.seen]
-    if coupling.recipe.gamma is not None:
-        return replace(model, structure=TaskGraph(coupling.adjacency, labels).expanded(model.labels))
-    graph, certificates = shown_graph(model.known, model.coef[model.seen], model.intercept[model.seen], coupling.recipe)
-    course = model.course or Course({})
-    course = replace(course, optimality=course.optimality | certificates)
-    return replace(model, structure=graph.expanded(model.labels), course=course)
+    graph = TaskGraph(coupling.adjacency, model.labels[model.seen])
+    if coupling.recipe.gamma is None:
+        coef = model.coef[model.seen]
+        intercept = model.intercept[model.seen]
+        if model.compared is not model.parts:
+            coef, intercept = part.coefficients(part.equations(model.known), part.V)
+        graph = LateGraph(partial(shown_graph, model.known, coef, intercept, coupling.recipe), graph.labels)
+    return replace(model, structure=graph.expanded(model.labels))
 
 
 def task_positions(model: Model, tasks: Any) -> Positions:
@@ -105,9 +104,9 @@ def task_positions(model: Model, tasks: Any) -> Positions:
 
 def _part_with(part: Part, old: GramStats, new: GramStats) -> tuple[Part, Array, Array]:
     """A part with new tasks, and their coefficients and intercepts."""
-    together = old + new
-    old_at = np.searchsorted(together.labels, old.labels)
-    new_at = np.searchsorted(together.labels, new.labels)
+    labels = np.union1d(old.labels, new.labels)
+    old_at = np.searchsorted(labels, old.labels)
+    new_at = np.searchsorted(labels, new.labels)
     equations = part.equations(new)
     coupling: Any = part.coupling
     if isinstance(coupling, GraphCoupling):
@@ -115,13 +114,13 @@ def _part_with(part: Part, old: GramStats, new: GramStats) -> tuple[Part, Array,
         coupling = replace(coupling, adjacency=_with_edges(coupling.adjacency, old_at, edges, new_at))
     else:
         # The penalties and covariances stay; what all tasks have in common is solved once more with the new ones.
-        joined = part.equations(together)
+        joined = part.equations(old + new)
         V = coupling.inverse(joined).unknowns(joined.b)[new_at]
     W, c = part.coefficients(equations, V)
-    merged = _merged(together.n_tasks, (old_at, part.V), (new_at, V))
+    merged = _merged(len(labels), (old_at, part.V), (new_at, V))
     shares = part.own_shares
     if shares is not None:
-        shares = _merged(together.n_tasks, (old_at, shares), (new_at, np.full(len(new_at), part.share)))
+        shares = _merged(len(labels), (old_at, shares), (new_at, np.full(len(new_at), part.share)))
     return replace(part, coupling=coupling, V=merged, own_shares=shares), W, c
 
 
@@ -132,6 +131,13 @@ def _part_of(part: Part, kept: NDArray[np.bool_]) -> Part:
         coupling = replace(coupling, adjacency=sparse.csr_array(coupling.adjacency[kept][:, kept]))
     shares = None if part.own_shares is None else part.own_shares[kept]
     return replace(part, coupling=coupling, V=part.V[kept], own_shares=shares)
+
+
+def _put(values: NDArray[Any], at: Positions, new: Any) -> NDArray[Any]:
+    """A copy with new values at some positions."""
+    changed = values.copy()
+    changed[at] = new
+    return changed
 
 
 def _merged(T: int, *parts: tuple[Positions, NDArray[Any]]) -> NDArray[Any]:

@@ -16,6 +16,7 @@ from scipy import linalg
 
 from kinfolk.methods.linear_map import Inverse
 from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.batched import square_root
 from kinfolk.solvers.equations import NormalEquations
 from kinfolk.solvers.ridge import Spectrum
 
@@ -96,8 +97,7 @@ class Hub:
     def inverse(self, equations: NormalEquations) -> HubInverse:
         """N, from a root F of the covariance."""
         G = equations.G
-        value, vector = np.linalg.eigh(self.covariance)
-        F = vector * np.sqrt(np.maximum(value, 0.0))
+        F = square_root(self.covariance)
         # F may be singular (a coefficient that all tasks share), so the covariance itself is never inverted.
         K = F @ np.linalg.inv(np.eye(len(F)) + F.T @ G @ F) @ F.T
         C = np.eye(len(F)) - K @ G

@@ -24,10 +24,6 @@ class OnColumns:
     columns: NDArray[np.intp]
     units: Array
 
-    def wants_folds(self) -> bool:
-        """Never."""
-        return False
-
     def learn(self, gram: GramStats) -> Model:
         """The method's model; the other features have coefficients of 0."""
         key = self.columns.tobytes(), self.units.tobytes()

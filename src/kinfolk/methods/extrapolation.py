@@ -7,13 +7,15 @@ give nearer to these rows than the value at the edge?
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.methods.couplings import ToMean
 from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.solvers.equations import normal_equations
-from kinfolk.solvers.ridge import typical_eigenvalue
+from kinfolk.solvers.batched import inverse, plus, times
+from kinfolk.solvers.ridge import own_intercepts, typical_eigenvalue
 
 # Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
 MARGIN = 0.25  # of the range, beyond either end
@@ -24,22 +26,51 @@ LEAST_ROWS = 10
 LEAST_TASKS = 3
 ROUNDING = 1e-9
 MOST_ROWS = 20_000  # of the trial; more rows are represented by every k-th task
+MOST_WORK = 3e8  # multiplications of the trial, and its features likewise: a third of a second
 RIDGE = 0.02  # on the mean that tasks are shrunk to in the trial
 
 
 def trusted_limits(X: Array, y: Array, codes: NDArray[np.intp]) -> Array:
     """Least and largest value (2, d) of every feature to predict with; infinite for features that never vary."""
-    low = X.min(axis=0)
-    high = X.max(axis=0)
-    size = high - low
+    span = np.array([X.min(axis=0), X.max(axis=0)])
+    size = span[1] - span[0]
     if len(X) < LEAST_RANGE:
         return np.array([[-np.inf], [np.inf]]) + np.zeros_like(size)
-    step = max(1, len(y) // MOST_ROWS)
-    sample = codes % step == 0
-    trial = _Trial(X[sample] / np.where(size > 0, size, 1.0), y[sample], codes[sample] // step)
-    margin = np.array([[trial.margin(j, sign) for j in range(X.shape[1])] for sign in (-1.0, 1.0)])
-    limits = np.array([low, high]) + np.array([[-1.0], [1.0]]) * margin * size
+    return _widened(span, _margins(X, np.where(size > 0, size, 1.0), y, codes))
+
+
+def limits_from(gram: GramStats) -> Array | None:
+    """The same from statistics: lines cannot be tried at the ends, so that each has the margin of one that holds."""
+    if gram.span is None or gram.n.sum() < LEAST_RANGE:
+        return None
+    return _widened(gram.span, TRUSTED)
+
+
+def _widened(span: Array, margin: Any) -> Array:
+    """Limits that lie `margin` times the range beyond it; infinite for features that never vary."""
+    size = span[1] - span[0]
+    limits = span + np.array([[-1.0], [1.0]]) * margin * size
     return np.where(size > 0, limits, np.array([[-np.inf], [np.inf]]))
+
+
+def where_lines_hold(X: Array, limits: Array) -> Array:
+    """The range of features (2, d) at the ends beyond which lines have shown to hold; infinite at the others."""
+    ends = np.array([X.min(axis=0), X.max(axis=0)])
+    size = ends[1] - ends[0]
+    return np.where(np.abs(limits - ends) > (MARGIN + TRUSTED) / 2 * size, ends, np.array([[-np.inf], [np.inf]]))
+
+
+def _margins(X: Array, size: Array, y: Array, codes: NDArray[np.intp]) -> Array:
+    """The margins (2, d) at the lower and the upper ends of features whose ranges are `size`."""
+    d = X.shape[1]
+    T = int(codes.max()) + 1
+    work = 2 * d * (len(y) * d**2 + T * d**3)  # at every end: statistics of the rows, and lines of all tasks
+    step = max(1, len(y) // MOST_ROWS, int(work // MOST_WORK))
+    if LEAST_TASKS * step > T:
+        return np.full((2, d), MARGIN)
+    sample = codes % step == 0
+    trial = _Trial(X[sample] / size, y[sample], codes[sample] // step)
+    return np.array([[trial.margin(j, sign) for j in range(d)] for sign in (-1.0, 1.0)])
 
 
 class _Trial:
@@ -49,6 +80,11 @@ class _Trial:
         self.X = X
         self.y = y
         self.codes = codes
+
+    @cached_property
+    def gram(self) -> GramStats:
+        """Statistics of all its rows: those of an end are taken away again."""
+        return self._gram_of(slice(None))
 
     def margin(self, feature: int, sign: float) -> float:
         """The margin at the upper (sign 1) or lower (-1) end of a feature."""
@@ -61,7 +97,7 @@ class _Trial:
         tasks = np.unique(self.codes[judged])
         if judged.sum() < LEAST_ROWS or len(tasks) < LEAST_TASKS or outer.sum() > (1 - END) * len(x):
             return MARGIN
-        W, c = self._lines(~outer)
+        W, c = self._lines(outer)
         t = self.codes[judged]
         off = self.y[judged] - c[t] - np.einsum("nd,nd->n", self.X[judged], W[t])
         # Held at the edge the prediction lacks what the line adds beyond it.
@@ -69,11 +105,17 @@ class _Trial:
         better = np.bincount(t, (off + beyond) ** 2 - off**2)[tasks]
         return TRUSTED if better.sum() > np.sqrt(len(tasks)) * better.std() + TINY else MARGIN
 
-    def _lines(self, rows: NDArray[np.bool_]) -> tuple[Array, Array]:
-        """Lines of all tasks, shrunk halfway to their mean, which needs no tuning."""
-        T = int(self.codes.max()) + 1
-        gram = GramStats.from_codes(self.X[rows], self.y[rows], self.codes[rows], np.arange(T))
-        equations = normal_equations(gram, "free")
+    def _lines(self, outer: NDArray[np.bool_]) -> tuple[Array, Array]:
+        """Lines of all tasks without the outer rows, shrunk halfway to their mean, which needs no tuning."""
+        gram = self.gram - self._gram_of(outer)
         pull = max(typical_eigenvalue(gram), TINY)
-        V = ToMean(pull, RIDGE * pull).inverse(equations).unknowns(equations.b)
-        return equations.coefficients(V)
+        # w_t = K_t (b_t + pull m) with m their mean: one equation for m.
+        K = inverse(plus(gram.G, (1 + RIDGE) * pull))
+        alone = times(K, gram.b)
+        mean = np.linalg.solve(np.eye(gram.n_features) - pull * K.mean(axis=0), alone.mean(axis=0))
+        W = alone + pull * (K @ mean)
+        return W, own_intercepts(gram, W)
+
+    def _gram_of(self, rows: NDArray[np.bool_] | slice) -> GramStats:
+        T = int(self.codes.max()) + 1
+        return GramStats.from_codes(self.X[rows], self.y[rows], self.codes[rows], np.arange(T))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, ClassVar, Self
 
@@ -20,6 +19,7 @@ from kinfolk.rows.gram import GramStats
 from kinfolk.rows.responses import LEAST_COMMON, response_correlation
 from kinfolk.rows.tasks import Rows
 from kinfolk.solvers.fused_lasso import FusedProblem, solve_fused
+from kinfolk.words import warn_user
 
 
 @parameters
@@ -37,17 +37,11 @@ class GFL(AlongGraph):
 
     Parameters
     ----------
-    task : name or position of the task column of X, or names of several that make it together; None if y has one column
-        per task
     sparsity, fusion : weights of the two penalties, relative to max|X_t'y_t|; sparsity > 0, fusion >= 0
     absolute : whether sparsity and fusion are lam and gamma themselves
     graph : None for the correlations of the responses, which needs tasks with common rows. Else the signed relations r:
         an array (T, T) in the order of the sorted task labels, or a `TaskGraph`; taken as it is, without threshold
     threshold : in [0, 1): correlations of at most this size are left out
-    features : a transformer for the non-task columns, e.g. StandardScaler()
-    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
-        or are an "error"
-    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     tol, max_iter : stop at a duality gap of `tol` relative to the objective; iterations at most
     callback : called with a `Progress` now and then
 
@@ -80,10 +74,7 @@ class GFL(AlongGraph):
     shares: ClassVar[str] = "graph of correlated targets"
     simplicity: ClassVar[int] = 100
     quick: ClassVar[dict[str, Any]] = {"tol": 1e-3, "max_iter": 1000}
-    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {
-        "sparsity": (1e-3, 1e-2),
-        "fusion": (1e-4, 1e-3, 1e-2, 1e-1),
-    }
+    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {"sparsity": (1e-3, 1e-2), "fusion": (1e-4, 1e-3, 1e-2, 1e-1)}
 
     sparsity: float = number(0.01, above=0, hint="it may be tiny")
     fusion: float = number(0.01, at_least=0)
@@ -100,15 +91,16 @@ class GFL(AlongGraph):
         columns, features, names = self.fit_columns(rows)
         gram = rows.gram(features, names)
         R = response_correlation(rows, features)
+        R = np.zeros((gram.n_tasks, gram.n_tasks)) if R is None and self.learns_nothing(gram, None) else R
         if R is None:
             raise ValueError(
                 f"GFL found no two tasks with at least {LEAST_COMMON} rows of the same inputs, so that their responses "
-                "have no correlations to fuse along. Give the relations between tasks as graph=, a (T, T) array of "
-                "signed correlations or a TaskGraph; or fit(X, Y) with one column of Y per task."
+                "have no correlations to fuse along. In Python, give the relations between tasks as graph=, a (T, T) "
+                "array of signed correlations or a TaskGraph; or fit(X, Y) with one column of Y per task."
             )
         # Weak correlations are noise: below the threshold no two tasks are fused.
         along = self.unfitted().set_params(graph=np.where(np.abs(R) > self.threshold, R, 0.0), callback=self.callback)
-        return self.keep(along.whole_model(gram), columns)
+        return self.keep(along.whole_model(gram), self.limited(columns, rows, features))
 
     def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """The fit, and the relations between all tasks."""
@@ -133,11 +125,10 @@ class GFL(AlongGraph):
         problem = FusedProblem.of(gram, lam, gamma, R if gamma > 0 else np.zeros_like(R))
         found = solve_fused(problem, tol=self.tol, max_iter=self.max_iter, callback=self.callback)
         if not found.converged:
-            warnings.warn(
+            warn_user(
                 f"GFL stopped after {found.n_iter} iterations at a relative duality gap of {found.residual:.1e}, above "
                 f"tol={self.tol:g}. Scale the features, raise sparsity, max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         course = Course({"duality_gap": found.residual}, found.history, found.n_iter, found.converged)
         # Opposed tasks are fused with opposite signs; the graph shows how strongly, not which way.

@@ -9,7 +9,7 @@ from kinfolk.methods.parameters import parameters
 from kinfolk.methods.penalised import Penalised
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.batched import relative, times
-from kinfolk.solvers.ridge import Path, Spectrum, own_intercepts
+from kinfolk.solvers.ridge import Spectrum
 
 
 @parameters
@@ -24,17 +24,8 @@ class Independent(Penalised):
 
     Parameters
     ----------
-    task : name or position of the task column of X, or names of several that make it together; None if y has one column
-        per task
     penalty : a number; or "cv", the one number for all tasks of least held-out error, among multiples of the mean of
         tr(G_t) / d, on a grid that grows while its edge is best
-    cv, scoring : folds (a number, or (train, test) pairs of row positions that share out all rows), and their error:
-        "pooled", "tasks" or "normalised" (see `kinfolk.rows.folds.cv_error`)
-    features : a transformer for the non-task columns, e.g. StandardScaler()
-    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
-        or are an "error"
-    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
-    random_state : draws the folds
 
     Attributes
     ----------
@@ -54,16 +45,11 @@ class Independent(Penalised):
     """
 
     shares: ClassVar[str] = "nothing shared"
+    alone: ClassVar[bool] = True
     simplicity: ClassVar[int] = 20
 
-    def prepare(self, gram: GramStats) -> Path:
-        spectrum = Spectrum.of(gram.G, gram.b)
-
-        def model(penalty: float) -> tuple[Array, Array]:
-            W = spectrum.ridge(penalty)
-            return W, own_intercepts(gram, W)
-
-        return model
+    def slopes(self, spectrum: Spectrum, penalty: float) -> Array:
+        return spectrum.ridge(penalty)
 
     def coupling(self, gram: GramStats, penalty: float) -> Coupling:
         """None."""

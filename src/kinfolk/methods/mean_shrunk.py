@@ -12,7 +12,7 @@ from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.penalised import Penalised
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.batched import relative, times
-from kinfolk.solvers.ridge import Path, Spectrum, own_intercepts
+from kinfolk.solvers.ridge import Spectrum
 from kinfolk.solvers.tolerances import MARGIN
 
 
@@ -29,18 +29,9 @@ class MeanShrunk(Penalised):
 
     Parameters
     ----------
-    task : name or position of the task column of X, or names of several that make it together; None if y has one column
-        per task
     penalty : a number; or "cv", the number of least held-out error, among multiples of the mean of tr(G_t) / d, on a
         grid that grows while its edge is best
     ridge : the pull towards zero, a number
-    cv, scoring : folds (a number, or (train, test) pairs of row positions that share out all rows), and their error:
-        "pooled", "tasks" or "normalised" (see `kinfolk.rows.folds.cv_error`)
-    features : a transformer for the non-task columns, e.g. StandardScaler()
-    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
-        or are an "error"
-    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
-    random_state : draws the folds
 
     Attributes
     ----------
@@ -67,14 +58,8 @@ class MeanShrunk(Penalised):
 
     ridge: float = number(0.0, at_least=0)
 
-    def prepare(self, gram: GramStats) -> Path:
-        spectrum = Spectrum.of(gram.G, gram.b)
-
-        def model(penalty: float) -> tuple[Array, Array]:
-            W = shrink_to_mean(spectrum, penalty, self.ridge)
-            return W, own_intercepts(gram, W)
-
-        return model
+    def slopes(self, spectrum: Spectrum, penalty: float) -> Array:
+        return shrink_to_mean(spectrum, penalty, self.ridge)
 
     def coupling(self, gram: GramStats, penalty: float) -> Coupling:
         """The mean of all tasks."""

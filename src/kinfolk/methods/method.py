@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
@@ -18,26 +17,26 @@ from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils import estimator_html_repr
 
-from kinfolk.methods.extrapolation import trusted_limits
+from kinfolk.methods.extrapolation import limits_from, trusted_limits
 from kinfolk.methods.model import Model, Population, as_model
 from kinfolk.methods.parameters import check_parameters, choice, parameters
+from kinfolk.methods.remarks import check_work, warn_of_collinear_features
 from kinfolk.progress import Bar
 from kinfolk.rows.columns import Columns, as_features, names_out, ruled
-from kinfolk.rows.folds import Folds, folds_of_rows, in_order
+from kinfolk.rows.folds import Folds, folds_of_rows
+from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.sources.frames import is_lazy, predict_frame
 from kinfolk.rows.tables import task_name
 from kinfolk.rows.tasks import Rows, Schema, read_rows
+from kinfolk.rows.time_order import in_order
 from kinfolk.threads import limited_threads
-
-LOST = 1e-12  # of the largest variance: below, eigenvectors of a Gram matrix mix what is left with rounding
+from kinfolk.words import warn_user
 
 
 class Face:
@@ -69,6 +68,17 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     default_grid : values by parameter that `tune` tries
     quick : parameters for a comparison of many methods, where errors settle long before the last digits do
     scales_itself : whether columns need no common scale before it
+    alone : whether it fits every task as if it were the only one
+
+    Parameters
+    ----------
+    task : name or position of the task column of X, or names of several that make it together; None if y has one column
+        per task
+    features : a transformer for the non-task columns, e.g. StandardScaler()
+    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
+        or are an "error"
+    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
+    verbose : 1 shows the progress of a fit, and at the end prints what the command line prints
     """
 
     shares: ClassVar[str] = ""
@@ -76,6 +86,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {}
     quick: ClassVar[dict[str, Any]] = {}
     scales_itself: ClassVar[bool] = False
+    alone: ClassVar[bool] = False
 
     task: str | int | Sequence[str] | None = field(default=None, kw_only=False)
     features: Any = None
@@ -103,6 +114,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         """Whether own intercepts leave nothing of a one-row task."""
         return True
 
+    def learns_nothing(self, gram: GramStats, folds: Folds | None) -> bool:
+        """Whether no task has rows enough to learn slopes from, so that all get one line."""
+        return self.needs_two_rows() and bool(gram.lone()[gram.n > 0].all())
+
     @property
     def name(self) -> str:
         """As it is called in tables and on the command line."""
@@ -113,20 +128,20 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         if not (gram.n > 0).any():
             raise ValueError("no task has a row with positive weight")
         check_parameters(self)
+        if folds is not None:
+            folds.check_training()
         with limited_threads(*gram.b.shape):
             model = self.learn(gram.with_rows()) if folds is None else self.learn_folds(folds.with_rows())
         return replace(model.among(gram), method=self.unfitted())
 
     def whole_model(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """As `model_of`; a task with a single row, which an own intercept takes, gets the slopes of the population."""
+        if self.learns_nothing(gram, folds):
+            model: Model = Face("kinfolk.methods.pooled", "one_line")(gram, folds)
+            return replace(model, method=self.unfitted())
         lone = gram.lone() & self.needs_two_rows()
         if not lone.any():
             return self.model_of(gram, folds)
-        if lone.sum() == (gram.n > 0).sum():
-            raise ValueError(
-                "got n_samples=1 in every task: own intercepts leave nothing to learn slopes from. Pooled with "
-                "own_intercepts=False and RandomSlopes do without."
-            )
         model = self.model_of(gram.emptied(lone), None if folds is None else folds.emptied(lone))
         slopes, level = model.population
         through_row = gram.y_mean - gram.x_mean @ slopes
@@ -163,11 +178,21 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
         """Fit to rows that have been read and checked."""
         columns, features, names = self.fit_columns(rows)
-        for note in columns.transformer.notes() if self.features is None and columns.transformer is not None else ():
-            warnings.warn(note, UserWarning, stacklevel=3)
+        self.tell_rules(columns, len(rows.schema.labels), features.shape[1])
         gram = rows.gram(features, names)
-        folds = self._folds(rows, features, gram, groups) if self.wants_folds() else None
+        folds = None
+        if self.wants_folds():
+            folds = refilled(self._folds(rows, features, gram, groups), columns.gaps)
         return self.keep(self.whole_model(gram, folds), self.limited(columns, rows, features))
+
+    def tell_rules(self, columns: Columns, T: int, d: int) -> None:
+        """Warn of what was done to columns that are no plain numbers, and of a search that would take hours."""
+        if self.wants_folds():
+            check_work(T, d)
+        if T == 1 and self.task is not None and not self.alone:
+            warn_user(f"column {task_name(self.task)!r} names one task: it is fitted, with no others to learn from")
+        for note in columns.transformer.notes() if self.features is None and columns.transformer is not None else ():
+            warn_user(note)
 
     def limited(self, columns: Columns, rows: Rows, features: Array) -> Columns:
         """The rules from tables to features with the limits of these training rows, if new rows are to be clipped."""
@@ -195,11 +220,16 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
     def fit_folds(self, folds: Folds) -> Self:
         """Fit from the statistics of folds alone; as `fit_gram` for methods that do not cross-validate."""
+        if self.needs_rows():
+            raise ValueError(f"{type(self).__name__} with curves or a trunk needs rows, not statistics: use fit(X, y)")
         model = self.whole_model(folds.total, folds if self.wants_folds() else None)
         return self.keep(model, self._columns_of(folds.total))
 
     def keep(self, model: Model, columns: Columns) -> Self:
         """Become the estimator of a fitted model."""
+        warn_of_collinear_features(model.gram, columns)
+        if columns.limits is None and columns.basis is None and self.extrapolate == "clip" and model.gram is not None:
+            columns = replace(columns, limits=limits_from(model.gram))
         self.model_ = replace(model, columns=columns)
         return self
 
@@ -219,11 +249,11 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             columns = ruled(columns, rows.table)
             if columns.transformer is None:
                 return columns, rows.table.features(), rows.table.names
-            return columns, columns.features(rows.table), names_out(columns.transformer, rows.table)
+            return columns, columns.features(rows.table), names_out(columns.transformer, rows.table.names)
         transformer = clone(self.features)
         target = rows.y if rows.y.ndim == 1 else np.nan_to_num(rows.y)
         X = as_features(transformer.fit_transform(rows.table.native, target))
-        return replace(columns, transformer=transformer), X, names_out(transformer, rows.table)
+        return replace(columns, transformer=transformer), X, names_out(transformer, rows.table.names)
 
     def predict(self, X: Any, return_std: bool = False, quantiles: Sequence[float] | None = None) -> Any:
         """Predictions, one per row; for wide targets one column per task.
@@ -283,7 +313,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         # Called for names that are not parameters or methods: fitted attributes are those of the model.
         model = self.__dict__.get("model_")
         if model is not None and not name.startswith("_") and name in model.attributes:
-            return model.attributes[name]
+            return model.attribute(name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
@@ -326,41 +356,3 @@ def command_name(class_name: str) -> str:
     if class_name.isupper():  # an acronym, or two
         return class_name.lower().replace("rbf", "rbf-")
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", class_name).lower()
-
-
-def warn_of_constant_features(gram: GramStats) -> None:
-    """Columns that never vary within a task (age of a patient) are an intercept, not a feature."""
-    constant = _constant(gram)
-    if not constant.any() or constant.all():
-        return
-    warnings.warn(
-        f"feature {_some_names(gram, constant)} is constant within every task: next to a "
-        'free intercept it carries nothing and gets the coefficient 0. Drop it, or use intercept="coupled".',
-        UserWarning,
-        stacklevel=5,
-    )
-
-
-def warn_of_lost_features(gram: GramStats) -> None:
-    """Columns so much smaller than others that their part of the Gram matrices is below its rounding."""
-    variance = np.diagonal(gram.G, axis1=1, axis2=2).sum(axis=0)
-    lost = (variance < LOST * variance.max()) & ~_constant(gram)
-    if lost.any():
-        warnings.warn(
-            f"feature {_some_names(gram, lost)} varies a million times less than others: its coefficients are lost in "
-            "rounding. Scale the features (features=StandardScaler()).",
-            ConvergenceWarning,
-            stacklevel=6,
-        )
-
-
-def _constant(gram: GramStats) -> NDArray[np.bool_]:
-    """Which features do not vary within any task, but for rounding."""
-    variance = np.diagonal(gram.G, axis1=1, axis2=2).max(axis=0)
-    level = np.abs(gram.x_mean).max(axis=0)
-    return np.asarray(variance <= 1e-20 * np.maximum(level, 1e-150) ** 2)
-
-
-def _some_names(gram: GramStats, which: NDArray[np.bool_]) -> str:
-    names = [repr(gram.feature_names[j]) if gram.feature_names else str(j) for j in np.flatnonzero(which)]
-    return f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}"

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.optimize import nnls
-from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.judge.errors import Errors, Gain
@@ -28,8 +26,8 @@ from kinfolk.methods.mean_shrunk import MeanShrunk
 from kinfolk.methods.model import Model, Part, Population
 from kinfolk.methods.pooled import Pooled
 from kinfolk.methods.random_slopes import RandomSlopes
+from kinfolk.methods.shares import best_mixture, cross_errors, mixture_errors, own_ridge_shares
 from kinfolk.methods.task_mean import TaskMean
-from kinfolk.methods.uncertainty import moderated
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import TINY, Array, GramStats
@@ -39,12 +37,10 @@ TOLERANCE = 1e-3  # of mixed models, which are estimates themselves
 CAUTION = 2.0  # what a share of a member costs that does not clearly beat random slopes, which need no tuning
 CLEARLY = 0.05  # relative difference of held-out errors at which random slopes are the wrong model
 LEAST_SHARE = 1e-3
+MANY = 300  # tasks from which one fold tells that a point of the grid is hopeless, and the first rounds are enough
+HOPELESS = 0.1  # relative loss to the best point on that fold: with less, a point may still have a share in a mixture
+CERTAIN = 4.0  # standard errors that this must be
 LEAST_ERROR = 0.05  # of the median task's error: tasks that are fitted better do not weigh more
-ROUNDING = 1e-12  # of the squared errors
-# Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
-DOUBT = 1.5  # factor of the variance of a task's own estimate: its folds share rows
-PRIOR_TASKS = 5  # tasks that are no loners, added to those at hand
-LONER_ROUNDS = 100
 OWN = "ridge per task"
 SHRUNK = "shrunk to the mean"
 SLOPES = "random slopes, random intercepts"
@@ -68,6 +64,7 @@ class Member:
     name : unique among the members
     method : as it is fitted on all rows
     draft : as it is tried on folds, where the last digits do not matter; by default the same
+    brief : as it is fitted among many tasks where its graph is not shown; by default the same
     parameters : what was chosen for it
     has_graph : whether it learns a graph
     """
@@ -75,6 +72,7 @@ class Member:
     name: str
     method: Learner
     draft: Learner | None = None
+    brief: Learner | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     has_graph: bool = False
 
@@ -95,6 +93,8 @@ def limits(folds: Folds, *, mean_ridge: float, slopes: bool) -> list[Member]:
     ]
     if slopes:
         members.append(Member(SLOPES, RandomSlopes(intercept="random", tol=TOLERANCE)))
+    if slopes and all((folds.training_rows(f) > 1).any() for f in range(len(folds))):
+        # Own intercepts take a row of every task: where no task has more, nothing is left to estimate slopes from.
         members.append(Member(SLOPES_OWN, RandomSlopes(intercept="free", tol=TOLERANCE)))
     return members
 
@@ -153,7 +153,9 @@ class Mixture:
             if member is not self.shown:  # what there is to say about a member, its held-out errors say
                 warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", UserWarning)
-            model = member.method.learn(gram)
+            unread = gram.n_tasks >= MANY and member is not self.shown
+            method = member.brief if unread and member.brief is not None else member.method
+            model = method.learn(gram)
         return replace(model, parts=(replace(model.parts[0], name=member.name),))
 
 
@@ -169,13 +171,29 @@ class Search:
         self.n_jobs = n_jobs
         self.callback = callback
         self.tried: dict[str, tuple[Member, Trial]] = {}
+        self.dropped: dict[str, tuple[Member, Trial]] = {}
         self.rows = np.maximum(sum(part.n for part in folds.held_out), TINY)
 
     def add(self, members: list[Member]) -> None:
-        """Try members on every fold."""
+        """Try members on every fold; among many tasks those on the first fold alone that lose there by far."""
+        races = len(self.rows) >= MANY and not self.folds.in_time and bool(self.finalists(1))
+        first = self._try(members, range(1 if races else len(self.folds)))
+        if not races:
+            self.tried.update(first)
+            return
+        best = self.trial(self.finalists(1)[0]).errors
+        best = Errors(best.squared[:1], best.rows[:1])
+        for name, (_, trial) in first.items():
+            gain = trial.errors.gain_over(best)
+            if gain.mean < -max(HOPELESS, CERTAIN * gain.standard_error):
+                self.dropped[name] = first[name]
+        left = self._try([member for member in members if member.name not in self.dropped], range(1, len(self.folds)))
+        self.tried.update({name: (member, first[name][1].joined(rest)) for name, (member, rest) in left.items()})
+
+    def _try(self, members: list[Member], only: range) -> dict[str, tuple[Member, Trial]]:
         methods = [member.draft or member.method for member in members]
-        trials = try_all(methods, self.folds, n_jobs=self.n_jobs, callback=self.callback)
-        self.tried.update({member.name: (member, trial) for member, trial in zip(members, trials, strict=True)})
+        trials = try_all(methods, self.folds, only=only, n_jobs=self.n_jobs, callback=self.callback)
+        return {member.name: (member, trial) for member, trial in zip(members, trials, strict=True)}
 
     def add_axis_by_axis(self, axes: dict[str, list[Any]], member: Callable[..., Member]) -> None:
         """Vary one parameter of the graph's member at a time, strength first, then from the last axis to the first."""
@@ -233,8 +251,9 @@ class Search:
         """1 / RMSE of every task under the best limit: the gradient of the mean over tasks of the RMSE."""
         squared = self.tried[self.best_limit()][1].errors.squared.sum(axis=0)
         rmse = np.sqrt(squared / self.rows)
-        floor = LEAST_ERROR * float(np.median(rmse[self.rows > TINY]))
-        return np.where(self.rows > TINY, 1 / np.maximum(rmse, max(floor, TINY)) / self.rows, 0.0)
+        known = rmse[self.rows > TINY]
+        floor = LEAST_ERROR * float(np.median(known) or known.max()) or 1.0  # without any error, all count alike
+        return np.divide(1 / np.maximum(rmse, floor), self.rows, out=np.zeros_like(rmse), where=self.rows > TINY)
 
     def mixture(self, names: list[str], weight: Array) -> Mixture:
         """The mixture of some members with the least weighted held-out error, and what every task makes of it."""
@@ -259,108 +278,20 @@ class Search:
         """What a member predicted, by name."""
         return self.tried[name][1]
 
+    def held_out_lines(self, mixture: Mixture) -> tuple[Array, Array]:
+        """Slopes (k, T, d) and intercepts (k, T) by which a mixture predicts held-out rows."""
+        trials = [self.trial(member.name) for member in mixture.members]
+        W = np.einsum("tm,mktd->ktd", mixture.task_shares, [trial.coef for trial in trials])
+        return W, np.einsum("tm,mkt->kt", mixture.task_shares, [trial.intercept for trial in trials])
+
     def gain(self, before: Mixture | Trial, after: Mixture) -> Gain:
         """What a mixture gains over another or a member; tasks with the same inputs have the same rows held out."""
         shared = self.folds.total.n_tasks > 1 and self.folds.total.is_shared()
         return after.errors.gain_over(before.errors, shared=shared)
 
     def table(self) -> list[dict[str, Any]]:
-        """One row per member."""
-        return [plain_row(trial, name=name, **member.parameters) for name, (member, trial) in self.tried.items()]
-
-
-def cross_errors(gram: GramStats, W: Array, c: Array) -> Array:
-    """<r_m, r_k> of every task over the rows behind `gram`: (T, M, M) for models W (M, T, d), c (M, T).
-
-    Examples
-    --------
-    Two rows with y = 0 and 2 at x = 0: the models c = 0 and c = 1 miss by (0, 2) and (-1, 1).
-
-    >>> gram = GramStats.from_rows([[0.0], [0.0]], [0.0, 2.0])
-    >>> cross_errors(gram, np.zeros((2, 1, 1)), np.array([[0.0], [1.0]]))[0]
-    array([[4., 2.],
-           [2., 2.]])
-    """
-    # r = (y - mean) - (x - mean)'w + off: the first two parts are centred, so only off meets itself.
-    off = gram.y_mean - c - np.einsum("mtd,td->mt", W, gram.x_mean)
-    GW = np.matmul(gram.G, W[:, :, :, None])[:, :, :, 0]
-    bw = np.einsum("mtd,td->mt", W, gram.b)
-    inside = np.einsum("mtd,ktd->tmk", W, GW)
-    E = gram.yy[:, None, None] - bw.T[:, :, None] - bw.T[:, None, :] + inside
-    return E + np.einsum("t,mt,kt->tmk", gram.n, off, off)
-
-
-def mixture_errors(E: Array, p: Array) -> Array:
-    """Squared errors of every task (T,) for the mixture p, (M,) or (T, M), of the models behind E (T, M, M)."""
-    p = np.broadcast_to(p, E.shape[:2])
-    return np.maximum(np.einsum("tm,tmk,tk->t", p, E, p), 0.0)
-
-
-def own_ridge_shares(E: Array, p: Array, own: Array, rows: Array) -> Array:
-    """How far every task (T,) goes from the mixture p (M,) to the mixture `own`, in [0, 1].
-
-    With residuals r of p and s of `own`, held out, a task does best with x = <r, r - s> / ||r - s||^2, an estimate of
-    variance sigma2 / ||r - s||^2. A task is one of many (x = 0) or a loner (x = 1): its share is the probability of the
-    latter, given its x and how many of all tasks are loners, which their x tell. A plain choice per task would follow
-    chance, and a normal distribution of x draws the few loners back to the others.
-
-    Examples
-    --------
-    The first model has half the errors of the second in three tasks, and the second in the fourth; twenty rows each.
-
-    >>> E = np.array([np.diag([20.0, 80.0])] * 3 + [np.diag([80.0, 20.0])])
-    >>> own_ridge_shares(E, np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.full(4, 20.0)).round(2)
-    array([0., 0., 0., 1.])
-    """
-    toward = p - own
-    apart = np.einsum("m,tmk,k->t", toward, E, toward)
-    error = np.einsum("m,tmk,k->t", p, E, p)
-    known = (rows > 1) & (apart > ROUNDING * error) & (error > 0)
-    shares = np.zeros(len(E))
-    if known.sum() < 2:
-        return shares
-    apart, error, freedom = apart[known], error[known], rows[known] - 1
-    x = np.einsum("m,tmk,k->t", p, E[known], toward) / apart
-    left = np.maximum(error - x**2 * apart, ROUNDING * error)
-    # Few rows may fit a mixture of two by chance: variances are drawn towards that of all tasks.
-    common = left.sum() / freedom.sum()
-    variance = DOUBT * common * moderated(left / (common * freedom), freedom) / apart
-    x = np.clip(x, 0.0, 1.0)
-    log_odds = (x - 0.5) / variance  # of N(1, v) to N(0, v) at x
-    loners = 0.05
-    for _ in range(LONER_ROUNDS):
-        chance = expit(log_odds + np.log(loners / (1 - loners)))
-        loners = max(chance.sum() / (len(x) + PRIOR_TASKS), TINY)
-    shares[known] = chance
-    return shares
-
-
-def best_mixture(E: Array, weight: Array, *, usual: int = 0, caution: float = 0.0) -> Array:
-    """p >= 0 with sum 1 of least weighted error: a non-negative least-squares problem in a root of the error matrix.
-
-    Held-out errors are noisy, and those of tuned models are too good. Every model but the `usual` one therefore pays
-    for its share: `caution` times the standard error, over tasks, of its difference to the usual one. A model that is
-    better by one standard error pays less, and by two nothing. So only what is better by more than chance takes part.
-
-    Examples
-    --------
-    Two unbiased models with independent errors of equal size are best averaged.
-
-    >>> best_mixture(np.eye(2)[None], np.ones(1)).round(6)
-    array([0.5, 0.5])
-    """
-    weight = weight / max(float(weight.max(initial=0.0)), TINY)  # only ratios count; tasks without error weigh 1 / TINY
-    total = np.tensordot(weight, E, axes=1)
-    own = weight[:, None] * np.einsum("tmm->tm", E)
-    better = own[:, [usual]] - own
-    error = np.sqrt(len(own)) * better.std(axis=0)  # of the sum over tasks
-    cost = caution * np.clip(2 * error - better.sum(axis=0), 0.0, error)
-    # As the shares add up to 1, a cost per share is a quadratic form too, and so is any constant.
-    total = total + (cost[:, None] + cost[None, :]) / 2 + cost.max()
-    scale = max(float(np.trace(total)) / len(total), TINY)
-    value, vector = np.linalg.eigh(total / scale)
-    root = np.sqrt(np.maximum(value, 1e-12))[:, None] * vector.T
-    # For p = s q with shares q, min over s of s^2 q'Eq + (1 - s)^2 is q'Eq / (q'Eq + 1): the direction of p is that of
-    # the best shares.
-    p, _ = nnls(np.vstack([root, np.ones(len(total))]), np.append(np.zeros(len(total)), 1.0))
-    return p / p.sum()
+        """One row per member, and the number of folds behind its errors."""
+        return [
+            plain_row(trial, name=name, **member.parameters, folds=len(trial.coef))
+            for name, (member, trial) in (self.tried | self.dropped).items()
+        ]

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from kinfolk.methods.couplings import Alone, Coupling
+from kinfolk.methods.couplings import Alone
+from kinfolk.methods.late_graph import LateGraph
 from kinfolk.methods.linear_map import LinearMap
+from kinfolk.methods.parts import Part, placed_columns
 from kinfolk.methods.structures import Structure, TaskGraph
+from kinfolk.methods.trunk import Trunk
 from kinfolk.methods.uncertainty import HeldOut, Uncertainty, uncertainty
 from kinfolk.rows.columns import Columns, ReadRows
-from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.gram import Array, GramStats, evenly_chosen
 from kinfolk.rows.tasks import task_codes
-from kinfolk.solvers.equations import NormalEquations, normal_equations
+from kinfolk.words import warn_user
 
 TYPICAL_TASKS = 20  # whose uncertainty stands for that of all
 PREDICT_BLOCK = 65_536  # rows whose coefficients are gathered at a time
@@ -72,85 +74,6 @@ class Course:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """One linear map from targets to coefficients, as fitted: nothing is solved again to use it.
-
-    Attributes
-    ----------
-    name : the method it comes from, with its parameters
-    coupling : what ties the tasks together, with its numbers
-    V : unknowns (S, p) of the S tasks with rows
-    share : in the mixture; 0 for a graph that is shown, but does not predict
-    own_shares : (S,), in the mixture of every task; None if all have the same. New tasks get `share`
-    intercept : the treatment of the intercept, see `normal_equations`
-    origin : (x0, y0) that an intercept column refers to; None for free intercepts
-    basis : (d, p), if the slopes are basis times unknowns: a learned metric, or a part that uses some features only
-    units : (d,) by which the features were divided
-    shown : whether its graph is the one that people see
-    """
-
-    name: str
-    coupling: Coupling
-    V: Array
-    share: float = 1.0
-    own_shares: Array | None = None
-    intercept: str | None = "free"
-    origin: tuple[Array, float] | None = None
-    basis: Array | None = None
-    units: Array | None = None
-    shown: bool = False
-
-    @classmethod
-    def of(cls, name: str, coupling: Coupling, equations: NormalEquations, V: Array, intercept: str | None) -> Part:
-        """A part with the normal equations that it was solved with."""
-        # The origin is kept: tasks that come later would move the average of all rows, and with it what V means.
-        origin = (equations.x0[0], float(equations.y0[0])) if equations.has_ones else None
-        basis = equations.basis
-        if basis is not None:
-            d, p = np.subtract(basis.shape, int(equations.has_ones))
-            basis = basis[:d, :p]
-        return cls(name, coupling, V, intercept=intercept, origin=origin, basis=basis)
-
-    def equations(self, gram: GramStats) -> NormalEquations:
-        """Normal equations of some tasks in the unknowns of this part."""
-        scaled = gram if self.units is None else gram.rescaled(self.units)
-        found = normal_equations(scaled, self.intercept, origin=self.origin)
-        return found if self.basis is None else found.in_basis(self.basis)
-
-    def map(self, gram: GramStats) -> LinearMap:
-        """The linear map of tasks with these statistics."""
-        equations = self.equations(gram)
-        units = np.ones(gram.n_features) if self.units is None else self.units
-        return LinearMap(equations, self.coupling.inverse(equations), units, self.shares)
-
-    @property
-    def shares(self) -> Array:
-        """The share of this part in the mixture of every task (S,)."""
-        return np.full(len(self.V), self.share) if self.own_shares is None else self.own_shares
-
-    def coefficients(self, equations: NormalEquations, V: Array) -> tuple[Array, Array]:
-        """Slopes and intercepts, in the units of the rows, of tasks with these equations and unknowns."""
-        W, c = equations.coefficients(V)
-        return W if self.units is None else W / self.units, c
-
-    def in_units(self, scale: Array) -> Part:
-        """The same part, if its features were divided by `scale` before."""
-        return replace(self, units=scale if self.units is None else scale * self.units)
-
-    def on_columns(self, columns: NDArray[np.intp], d: int) -> Part:
-        """The same part, if its features are `columns` of d."""
-        own = np.eye(len(columns)) if self.basis is None else self.basis
-        units = None if self.units is None else placed_columns(self.units, columns, np.ones(d))
-        origin = None
-        if self.origin is not None:
-            x0, y0 = self.origin
-            origin = placed_columns(x0, columns, np.zeros(d)), y0
-        return replace(
-            self, basis=placed_columns(own.T, columns, np.zeros((own.shape[1], d))).T, units=units, origin=origin
-        )
-
-
-@dataclass(frozen=True, eq=False)
 class Model:
     """What was fitted, over T labelled tasks; every per-task array has T entries in the order of `labels`.
 
@@ -163,12 +86,15 @@ class Model:
     population : the model of a task nobody has seen
     structure : what is shown of the relations of tasks, or None; the graph that predicts is in the parts
     parts : the model as a sum of linear maps of the targets; empty for methods that are not linear in them
+    trunk : a regressor of all rows that has a share in predictions beside the parts, or None. Coefficients, population
+        and parts are those of the lines beside it
     held_out : cross-validated errors by task, or None
     course : how the fit went
     details : what only this method has to tell, by the name of the fitted attribute
     gram : statistics of the rows; None in a copy that only predicts
     columns : the rules by which a table became features; None for a model of statistics
     method : the method with its parameters, to be fitted again
+    stream : statistics of folds that more rows may be added to; None if none were kept
     """
 
     labels: NDArray[Any]
@@ -184,6 +110,8 @@ class Model:
     gram: GramStats | None = None
     columns: Columns | None = None
     method: Any = field(default=None, repr=False)
+    stream: Any = field(default=None, repr=False)
+    trunk: Trunk | None = None
 
     @classmethod
     def of(
@@ -229,6 +157,7 @@ class Model:
             held_out=None if self.held_out is None else self.held_out.placed(position, T),
             details={k: v.placed(position, T) if isinstance(v, ByTask) else v for k, v in self.details.items()},
             gram=gram,
+            trunk=None if self.trunk is None else self.trunk.placed(position, T),
         )
 
     def in_units(self, scale: Array) -> Model:
@@ -250,7 +179,7 @@ class Model:
 
     def for_prediction(self) -> Model:
         """A light copy without statistics, that can travel to workers."""
-        return replace(self, gram=None, parts=(), details={}, structure=None, method=None, course=None)
+        return replace(self, gram=None, parts=(), details={}, structure=None, method=None, course=None, stream=None)
 
     @property
     def name(self) -> str:
@@ -274,13 +203,38 @@ class Model:
         """The part whose graph is shown, if there is one."""
         return next((part for part in self.parts if part.shown), None)
 
+    @property
+    def compared(self) -> tuple[Part, ...]:
+        """The parts by whose predictions tasks are compared: all, or the graph's own where most of a mixture is pooled.
+
+        What is left of differences between tasks then is not how they differ, but which of them left the common lines.
+        """
+        part = self.graph_part
+        if part is None or sum(p.share for p in self.parts if p.is_pooled) <= 0.5:
+            return self.parts
+        return (replace(part, share=1.0, own_shares=None),)
+
+    @property
+    def optimality(self) -> dict[str, Any]:
+        """The certificates of the fit, and those of a graph that is made when it is first looked at."""
+        own = {} if self.course is None else self.course.optimality
+        return own | self.structure.certificates if isinstance(self.structure, LateGraph) else own
+
+    def settled(self) -> Model:
+        """The same with nothing left to be made: for files."""
+        if not isinstance(self.structure, LateGraph):
+            return self
+        course = replace(self.course or Course({}), optimality=self.optimality)
+        return replace(self, structure=self.structure.graph(), course=course)
+
     @cached_property
     def maps(self) -> tuple[LinearMap, ...]:
         """The parts that predict, as linear maps of the targets."""
         if not self.parts:
             raise ValueError(
                 f"{self.name} is not a linear function of the targets: use GAMTL, GAMTLCV, RBFGAMTL, Independent, "
-                "Pooled, MeanShrunk or RandomSlopes; those from files of kinfolk 0.1 must be fitted again"
+                "Pooled, MeanShrunk, RandomSlopes or TaskMean for standard deviations and contributions; models from "
+                "files of kinfolk 0.1 must be fitted again"
             )
         return tuple(part.map(self.known) for part in self.parts if (part.shares > 0).any())
 
@@ -303,7 +257,17 @@ class Model:
         for start in range(0, len(X), PREDICT_BLOCK):
             block = slice(start, start + PREDICT_BLOCK)
             prediction[block] += np.einsum("nd,nd->n", X[block], W[codes[block]])
+        if self.trunk is not None:
+            share = self.trunk.share_of(X, codes)
+            prediction += share * (self.trunk.predict(X, codes) - prediction)
         return prediction
+
+    def predict_wide(self, X: Array) -> Array:
+        """Predictions of all tasks for every row: (n, T)."""
+        if self.trunk is None:
+            return X @ self.coef.T + self.intercept
+        T = len(self.labels)
+        return self.predict(np.repeat(X, T, axis=0), np.tile(np.arange(T), len(X))).reshape(-1, T)
 
     def std(self, X: Array, codes: NDArray[np.intp]) -> Array:
         """Standard deviation of a new observation; a task without rows may be like any of those with rows."""
@@ -315,7 +279,11 @@ class Model:
         if not old.all():
             # Its true line may be that of any task: the spread of the estimated lines at the row ...
             level = self.intercept[self.seen, None] + self.coef[self.seen] @ X[~old].T
-            std[~old] = np.sqrt(level.var(axis=0) + self._within(X[~old]))
+            lines = 1.0 if self.trunk is None else 1 - self.trunk.share  # a trunk is the same for all strangers
+            std[~old] = np.sqrt(lines**2 * level.var(axis=0) + self._within(X[~old]))
+        if self.trunk is not None and self.held_out is not None:
+            narrower = known.excess(self.held_out.of(self.seen).errors, self.known.n)
+            std[self.trunk.reaches(X)] *= narrower
         return std
 
     def _within(self, X: Array) -> Array:
@@ -323,20 +291,20 @@ class Model:
         known = self.uncertainty
         if all(isinstance(part.coupling, Alone) for part in self.parts):
             return np.full(len(X), known.noise.mean())
-        some = np.unique(np.linspace(0, len(known.noise) - 1, TYPICAL_TASKS).astype(np.intp))
+        some = evenly_chosen(self.known, TYPICAL_TASKS)
         return np.mean([known.std(X, np.full(len(X), t)) ** 2 for t in some], axis=0)
 
     def predict_table(self, X: Any, *, unseen: str = "error", return_std: bool = False) -> Any:
         """Predictions for a table like that of fit: one per row, or one column per task of wide targets."""
         assert self.columns is not None
         rows = self.columns.read(X, self.name)
-        if rows.labels is not None:
-            codes = task_codes(rows.labels, self.labels, unseen)
-            _warn(rows.note)
+        codes = None if rows.labels is None else task_codes(rows.labels, self.labels, unseen)
+        if rows.note:
+            warn_user(rows.note)
+        if codes is not None:
             prediction = self.predict(rows.features, codes)
             return (prediction, self._std_beyond(rows, codes, prediction)) if return_std else prediction
-        _warn(rows.note)
-        wide = rows.features @ self.coef.T + self.intercept
+        wide = self.predict_wide(rows.features)
         columns: Any = 0 if self.columns.single else self.columns.schema.columns
         return (wide[:, columns], self._wide_std(rows, wide)[:, columns]) if return_std else wide[:, columns]
 
@@ -350,18 +318,21 @@ class Model:
         return std
 
     def _wide_std(self, rows: ReadRows, wide: Array) -> Array:
+        """Standard deviations (n, T), task by task."""
         n, T = wide.shape
-        spread = ReadRows(
-            np.repeat(rows.features, T, axis=0),
-            None,
-            (rows.clipped[:, None] * T + np.arange(T)).ravel(),
-            np.repeat(rows.unclipped, T, axis=0),
-        )
-        return self._std_beyond(spread, np.tile(np.arange(T), n), wide.ravel()).reshape(n, T)
+        return np.column_stack([self._std_beyond(rows, np.full(n, t), wide[:, t]) for t in range(T)])
+
+    def attribute(self, name: str) -> Any:
+        """A fitted attribute of the estimator, by name; two of them look at the graph, so that it must be made."""
+        if name == "optimality_":
+            return self.optimality
+        if name == "adjacency_" and isinstance(self.structure, TaskGraph):
+            return self.structure.adjacency
+        return self.attributes[name]
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
-        """The fitted attributes of the estimator, by name."""
+        """The fitted attributes by name, without making a graph for it."""
         found = {
             "tasks_": self.labels,
             "coef_": self.coef,
@@ -371,9 +342,8 @@ class Model:
             "structure_": self.structure,
             "gram_": self.gram,
         }
-        adjacency = getattr(self.structure, "adjacency", None)
-        if adjacency is not None:
-            found |= {"graph_": self.structure, "adjacency_": adjacency}
+        if isinstance(self.structure, TaskGraph):
+            found |= {"graph_": self.structure, "adjacency_": None}
         coupling = None if self.graph_part is None else getattr(self.graph_part.coupling, "adjacency", None)
         if coupling is not None:
             found["coupling_"] = TaskGraph(coupling, self.labels[self.seen]).expanded(self.labels).adjacency
@@ -382,19 +352,17 @@ class Model:
         return found | {k: v.values if isinstance(v, ByTask) else v for k, v in self.details.items()}
 
 
-def placed_columns(values: Array, columns: NDArray[np.intp], others: Array) -> Array:
-    """Values by feature at `columns`, beside `others`."""
-    others[..., columns] = values
-    return others
+class Estimator(Protocol):
+    """A fitted estimator, whatever its class: all that anyone asks of it is its record."""
+
+    @property
+    def model_(self) -> Model: ...
 
 
-def _warn(note: str) -> None:
-    """Warn from where an estimator's predict was called."""
-    if note:
-        warnings.warn(note, UserWarning, stacklevel=4)
+Fitted = Model | Estimator
 
 
-def as_model(fitted: Any, caller: str = "this") -> Model:
+def as_model(fitted: Fitted, caller: str = "this") -> Model:
     """The record of a fitted estimator, or the record itself."""
     if isinstance(fitted, Model):
         return fitted
@@ -408,7 +376,7 @@ def as_model(fitted: Any, caller: str = "this") -> Model:
     return found
 
 
-def structure_of(given: Any, caller: str) -> Structure | None:
+def structure_of(given: Fitted | Structure, caller: str) -> Structure | None:
     """A structure itself, or that of a fitted model, which may be None; an error for anything else."""
     if isinstance(given, Structure):
         return given

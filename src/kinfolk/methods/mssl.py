@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -16,6 +15,7 @@ from kinfolk.methods.structures import TaskPrecision
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.structured import WEIGHTS_TOL, StructuredProblem, alternate
+from kinfolk.words import warn_user
 
 
 @parameters
@@ -39,17 +39,11 @@ class MSSL(MultiTaskRegressor):
 
     Parameters
     ----------
-    task : name or position of the task column of X, or names of several that make it together; None if y has one column
-        per task
     strength : weight of the prior on W, positive
     sparsity : penalty on |Om_ij|, positive; 0.3: covariances below about 30 % of a typical variance are taken for zero
     lasso : penalty on |W|, not negative
     penalise_diagonal : whether ||Om||_1 includes the diagonal. Without it the problem is unbounded below (W = 0 and
         Om -> infinity), so that only a local minimum is found; with it every variance is at least `sparsity_`
-    features : a transformer for the non-task columns, e.g. StandardScaler()
-    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
-        or are an "error"
-    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     tol, max_iter : W is exact for the last Om; stop when the duality gap of Om for W, per task, is below `tol`; rounds
         at most
     callback : called with a `Progress` after every round
@@ -83,10 +77,7 @@ class MSSL(MultiTaskRegressor):
     shares: ClassVar[str] = "task precision"
     simplicity: ClassVar[int] = 90
     quick: ClassVar[dict[str, Any]] = {"tol": 1e-3, "max_iter": 15}
-    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {
-        "strength": (1e-4, 1e-3, 1e-2, 1e-1),
-        "sparsity": (0.1, 1.0),
-    }
+    default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {"strength": (1e-4, 1e-3, 1e-2, 1e-1), "sparsity": (0.1, 1.0)}
 
     strength: float = number(0.01, above=0)
     sparsity: float = number(0.3, above=0)
@@ -126,12 +117,11 @@ class MSSL(MultiTaskRegressor):
         )
 
     def _warn(self, rounds: int, weights: float, gap: float) -> None:
-        warnings.warn(
+        warn_user(
             f"MSSL has not converged in {rounds} rounds: the weights' residual is {weights:.1e}, the precision's gap "
             f"{gap:.1e}, tol={self.tol:g}. The objective falls all the same; scale the features, raise sparsity, "
             "max_iter or tol.",
             ConvergenceWarning,
-            stacklevel=5,
         )
 
 

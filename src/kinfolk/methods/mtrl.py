@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import Any, ClassVar
 
@@ -18,6 +17,7 @@ from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.batched import mean_diagonal, plus, relative, ridge_alone, times
 from kinfolk.solvers.proximal import Composite, minimise
 from kinfolk.solvers.tolerances import MARGIN
+from kinfolk.words import warn_user
 
 VALUE_FLOOR = 1e-8  # of the objective at W = 0: gaps are relative to the objective, but to no less than this
 
@@ -40,14 +40,8 @@ class MTRL(MultiTaskRegressor):
 
     Parameters
     ----------
-    task : name or position of the task column of X, or names of several that make it together; None if y has one column
-        per task
     ridge : penalty on ||W||^2, not negative
     coupling : penalty on tr(W' Om^-1 W), positive; large values leave few directions common to all tasks
-    features : a transformer for the non-task columns, e.g. StandardScaler()
-    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
-        or are an "error"
-    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     tol, max_iter : stop at a duality gap of `tol` relative to the objective; gradient steps at most
     callback : called with a `Progress` now and then
 
@@ -90,11 +84,10 @@ class MTRL(MultiTaskRegressor):
         problem = squared_trace_norm_problem(gram, self.ridge, self.coupling)
         found = minimise(problem, _start(problem, gram), tol=self.tol, max_iter=self.max_iter, callback=self.callback)
         if not found.converged:
-            warnings.warn(
+            warn_user(
                 f"MTRL stopped after {found.n_iter} steps at a relative duality gap of {found.residual:.1e}, above "
                 f"tol={self.tol:g}. Scale the features, raise ridge, max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         Om = task_covariance(found.value)
         certificates = {

@@ -5,17 +5,22 @@
         penalty: float = number(1.0, at_least=0)
 
 makes the constructor that scikit-learn expects (keywords, stored as they are given) and lets `check_parameters` word
-the errors. What is allowed is also what a description of the method can show.
+the errors. What is allowed is also what a description of the method can show. A docstring describes the parameters of
+its own class: what the bases say of theirs is added to its section "Parameters".
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields
+from inspect import cleandoc
 from typing import Any, TypeVar
 
 import numpy as np
 
 Class = TypeVar("Class")
+SECTION = re.compile(r"(^Parameters\n-+\n)((?:.+\n)*)", re.MULTILINE)  # of a docstring
+ENTRY = re.compile(r"^(\w[\w, ]*) :.*\n(?: +.*\n)*", re.MULTILINE)  # of that section
 
 
 @dataclass(frozen=True)
@@ -88,8 +93,23 @@ def choice(default: Any, *options: Any) -> Any:
 
 
 def parameters(cls: type[Class]) -> type[Class]:
-    """The constructor that scikit-learn expects, from annotated class attributes."""
-    return dataclass(kw_only=True, eq=False, repr=False)(cls)
+    """The constructor that scikit-learn expects, from annotated class attributes, and a docstring of all of them."""
+    made = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    made.__doc__ = cleandoc(made.__doc__ or "") + "\n"
+    entries = _described(made)
+    for base in made.__mro__[1:]:
+        entries |= {name: text for name, text in _described(base).items() if name not in entries}
+    # The task first, as in the constructor; one text may describe several parameters.
+    texts = dict.fromkeys([entries.pop("task", ""), *entries.values()])
+    made.__doc__ = SECTION.sub(lambda own: own[1] + "".join(texts), made.__doc__, count=1)
+    return made
+
+
+def _described(cls: type[Any]) -> dict[str, str]:
+    """The text about every parameter that the docstring of a class describes, by its name."""
+    section = SECTION.search(cleandoc(cls.__doc__ or "") + "\n") if cls.__module__.startswith("kinfolk.") else None
+    entries = ENTRY.finditer(section[2]) if section else ()
+    return {name: entry[0] for entry in entries for name in entry[1].split(", ")}
 
 
 def check_parameters(method: Any) -> None:

@@ -7,22 +7,30 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kinfolk.methods.couplings import Coupling
-from kinfolk.methods.method import MultiTaskRegressor, warn_of_lost_features
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model, Part
 from kinfolk.methods.parameters import choice, number, parameters
+from kinfolk.methods.remarks import warn_of_lost_features
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.equations import normal_equations
-from kinfolk.solvers.ridge import Path, choose_penalty
+from kinfolk.solvers.ridge import Path, Spectrum, choose_penalty, own_intercepts
 
 
 @parameters
 class Penalised(MultiTaskRegressor):
-    """A method is `prepare(gram) -> path`, where path(penalty) are its coefficients and intercepts.
+    """A method is `slopes(spectrum, penalty)`, the coefficients of every task, whose lines go through their means.
 
+    One with other intercepts is `prepare(gram) -> path`, where path(penalty) are coefficients and intercepts.
     `residual(gram, W, penalty)` is the gradient of its objective relative to the gradient at zero, and
     `coupling(gram, penalty)` what ties the tasks.
+
+    Parameters
+    ----------
+    cv, scoring : folds (a number, or (train, test) pairs of row positions that share out all rows), and their error:
+        "pooled", "tasks" or "normalised" (see `kinfolk.rows.folds.cv_error`)
+    random_state : draws the folds
     """
 
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {"penalty": (1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3, 1e4)}
@@ -34,6 +42,16 @@ class Penalised(MultiTaskRegressor):
 
     def prepare(self, gram: GramStats) -> Path:
         """What all penalties have in common, computed once."""
+        spectrum = Spectrum.of(gram.G, gram.b)
+
+        def model(penalty: float) -> tuple[Array, Array]:
+            W = self.slopes(spectrum, penalty)
+            return W, own_intercepts(gram, W)
+
+        return model
+
+    def slopes(self, spectrum: Spectrum, penalty: float) -> Array:
+        """Coefficients (T, d) at one penalty."""
         raise NotImplementedError
 
     def residual(self, gram: GramStats, W: Array, penalty: float) -> float:
@@ -60,7 +78,9 @@ class Penalised(MultiTaskRegressor):
         """The model at the penalty of least held-out error."""
         chosen = choose_penalty(self.prepare, folds, self.scoring)
         rows = np.sum([part.n for part in folds.held_out], axis=0)
-        held_out = HeldOut(np.sqrt(chosen.squared / rows), training=1 - 1 / len(folds))
+        # In time, the rows of a task may all come before the first that is held out.
+        errors = np.divide(chosen.squared, rows, out=np.full_like(rows, np.nan), where=rows > 0)
+        held_out = HeldOut(np.sqrt(errors), training=folds.trained_on)
         details = {"penalties_": chosen.penalties, "penalty_errors_": chosen.errors}
         return self._at(folds.total, chosen.best, held_out=held_out, details=details)
 

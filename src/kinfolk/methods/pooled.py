@@ -7,11 +7,16 @@ from typing import ClassVar
 import numpy as np
 
 from kinfolk.methods.couplings import Coupling, Hub
+from kinfolk.methods.model import Model
 from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.penalised import Penalised
+from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.batched import relative
 from kinfolk.solvers.ridge import Path, Spectrum, own_intercepts
+from kinfolk.words import warn_user
+
+FOLDS = 5  # that choose the penalty of one line for all
 
 
 @parameters
@@ -24,20 +29,11 @@ class Pooled(Penalised):
 
     Parameters
     ----------
-    task : name or position of the task column of X, or names of several that make it together; None if y has one column
-        per task
     penalty : a number; or "cv", the number of least held-out error, on a grid that grows while its edge is best
     own_intercepts : whether every task has its own level; if not, the tasks are one
     shrinkage : rows at which a task's level is halfway between its own and the common one: a mixed model with random
         intercepts. Above 0 columns that are constant within every task keep a coefficient: a town's tax explains its
         level
-    cv, scoring : folds (a number, or (train, test) pairs of row positions that share out all rows), and their error:
-        "pooled", "tasks" or "normalised" (see `kinfolk.rows.folds.cv_error`)
-    features : a transformer for the non-task columns, e.g. StandardScaler()
-    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
-        or are an "error"
-    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
-    random_state : draws the folds
 
     Attributes
     ----------
@@ -107,3 +103,21 @@ class Pooled(Penalised):
     def residual(self, gram: GramStats, W: Array, penalty: float) -> float:
         G, b, _ = self._sums(gram)
         return relative(G @ W[0] + penalty * W[0] - b, b)
+
+
+def one_line(gram: GramStats, folds: Folds | None = None) -> Model:
+    """One line for all rows, where no task has rows enough to learn slopes from; folds choose its penalty."""
+    if gram.n.sum() <= 1:
+        raise ValueError("got n_samples=1 in every task: a line needs at least 2 rows")
+    few = "every task has a single row" if gram.n.max() <= 1 else "a fold leaves every task a single row to train on"
+    warn_user(f"{few}: all tasks get one line, that of all rows together")
+    if folds is None:
+        # Every row is a task of its own, so tasks are dealt to folds, by their targets and not by what they are called.
+        turn = np.argsort(np.argsort(gram.y_mean, kind="stable")) % min(FOLDS, gram.n_tasks)
+        folds = Folds.of_parts([gram.emptied(turn != f) for f in range(turn.max() + 1)])
+    one = np.zeros(gram.n_tasks, np.intp)
+    rows = GramStats.from_codes(gram.x_mean, gram.y_mean, one, np.arange(1), weight=gram.n)
+    spread = np.einsum("tjj->j", gram.G) + np.diagonal(rows.G[0])
+    scale = np.where(spread > 0, np.sqrt(spread / gram.n.sum()), 1.0)
+    method = Pooled(own_intercepts=False, penalty="cv")
+    return method.model_of(gram.rescaled(scale), folds.rescaled(scale)).in_units(scale).among(gram)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from kinfolk.methods.parameters import choice, number, parameters
 from kinfolk.rows.gram import GramStats
 from kinfolk.solvers.equations import normal_equations
 from kinfolk.solvers.random_effects import RANDOM_INTERCEPTS, RandomEffects
+from kinfolk.words import warn_user
 
 
 @parameters
@@ -34,15 +34,9 @@ class RandomSlopes(MultiTaskRegressor):
 
     Parameters
     ----------
-    task : name or position of the task column of X, or names of several that make it together; None if y has one column
-        per task
     covariance : "diagonal", coefficients vary independently; or "full", which can win on correlated inputs and many
         tasks, and has d (d + 1) / 2 variances to learn
     intercept : "random", c_t ~ N(c0, s^2) at the average input of all rows; or "free", one fixed effect per task
-    features : a transformer for the non-task columns
-    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
-        or are an "error"
-    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     tol, max_iter : largest gradient of the log-likelihood per task, in parameters without units; steps at most
 
     Attributes
@@ -109,19 +103,18 @@ class RandomSlopes(MultiTaskRegressor):
 
     def _warn_of(self, model: RandomEffects) -> None:
         if model.bounded:
-            warnings.warn(
+            warn_user(
                 "the rows do not tell the noise: no task has more rows than coefficients, and the likelihood grows "
                 "without end towards an exact fit. The variance of the noise was held at a hundredth of that of y "
                 'within tasks. Use covariance="diagonal", fewer features, or more rows.',
                 ConvergenceWarning,
-                stacklevel=5,
             )
         if model.converged:
             return
-        warnings.warn(
+        or_diagonal = ', or use covariance="diagonal"' if self.covariance == "full" else ""
+        warn_user(
             f"the mixed model stopped after {len(model.history) - 1} steps at a gradient of {model.residual:.1e}, "
-            f"above tol={self.tol:g}. The likelihood rises all the same; raise max_iter, drop redundant features, "
-            'or use covariance="diagonal".',
+            f"above tol={self.tol:g}. The likelihood rises all the same; raise max_iter or drop features that "
+            f"repeat others{or_diagonal}.",
             ConvergenceWarning,
-            stacklevel=5,
         )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import warnings
 from copy import copy
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +15,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from kinfolk.methods.gamtl.calibrate import input_moments
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.batched import mean_diagonal
 
@@ -24,15 +24,8 @@ DIGITS = 10  # rows that agree to so many digits of the largest are one
 FLOOR = 0.25  # least spread of a cluster, in distances to the nearest other centre; even rows on a line have 0.29
 
 
-@dataclass(frozen=True, eq=False)
-class Centers:
-    """Centres of clusters and the spread of their members.
-
-    Attributes
-    ----------
-    position : array of shape (P, d)
-    spread : array of shape (P,), greater than 0
-    """
+class Centers(NamedTuple):
+    """Centres of clusters (P, d), and the spread of their members (P,), greater than 0."""
 
     position: Array
     spread: Array
@@ -64,7 +57,7 @@ class RBFFeatures(TransformerMixin, BaseEstimator):
     ----------
     centers_, spreads_, widths_ : arrays of shape (P, d), in scaled and centred inputs, (P,) and (P,)
     mean_ : means of the inputs, (d,)
-    size_ : root mean squared norm of the scaled and centred rows
+    size_ : root mean squared norm of the scaled and centred rows; 1 if all are zero
 
     References
     ----------
@@ -105,10 +98,9 @@ class RBFFeatures(TransformerMixin, BaseEstimator):
         X, weight = X[weight > 0], weight[weight > 0]
         self.mean_ = np.average(X, axis=0, weights=weight)
         Z = (X - self.mean_) * scale
-        self.size_ = root_mean_square(Z, weight)
-        centers = place_centers(Z, self.n_centers, weight=weight, random_state=self.random_state)
-        self.centers_, self.spreads_ = centers.position, centers.spread
-        self.widths_ = self.width * centers.spread
+        self.size_ = float(np.sqrt(np.average(np.square(Z).sum(axis=1), weights=weight))) or 1.0
+        self.centers_, self.spreads_ = place_centers(Z, self.n_centers, weight=weight, random_state=self.random_state)
+        self.widths_ = self.width * self.spreads_
         return self
 
     def transform(self, X: Any) -> Array:
@@ -235,17 +227,9 @@ def rounded(values: Array, digits: int = 10) -> Array:
 
 def spread_of_inputs(gram: GramStats) -> Array:
     """Standard deviations of the inputs over the rows of all tasks, (d,); 0 where it is rounding only."""
-    n = gram.n.sum()
-    mean = gram.n @ gram.x_mean / n
-    within = np.einsum("tjj->j", gram.G)
-    between = gram.n @ np.square(gram.x_mean - mean)
-    sd = np.sqrt((within + between) / n)
+    mean, covariance = input_moments(gram)
+    sd = np.sqrt(np.diagonal(covariance))
     return np.where(sd > 1e-12 * np.abs(mean), sd, 0.0)
-
-
-def root_mean_square(Z: Array, weight: Array) -> float:
-    """Of the norms of the rows; 1 if all are zero."""
-    return float(np.sqrt(np.average(np.square(Z).sum(axis=1), weights=weight))) or 1.0
 
 
 def _root_mean_square_slopes(gram: GramStats, factor: Array, penalty: float) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -11,8 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.methods.rbf import RBFFeatures, slope_scale
-from kinfolk.rows.folds import Folds, generator, train_on_the_past, trains
+from kinfolk.rows.fold_numbers import check_fold_numbers, generator
+from kinfolk.rows.folds import Folds, train_on_the_past
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.tasks import Rows
+from kinfolk.rows.time_order import trains
 
 EXPONENTS = (0.0, 0.5, 1.0, 2.0, 3.0)
 CENTERS = (20, 50, 100)
@@ -31,18 +34,17 @@ class Setting(NamedTuple):
     linear: bool = True
 
 
-@dataclass(frozen=True)
-class Axes:
+class Axes(NamedTuple):
     """The values that may be combined, ascending; the search moves by one step on them."""
 
-    exponent: tuple[float, ...] = EXPONENTS
-    n_centers: tuple[int, ...] = CENTERS
-    width: tuple[float, ...] = WIDTHS
-    linear: tuple[bool, ...] = LINEAR
+    exponent: tuple[Any, ...] = EXPONENTS
+    n_centers: tuple[Any, ...] = CENTERS
+    width: tuple[Any, ...] = WIDTHS
+    linear: tuple[Any, ...] = LINEAR
 
     def nearest(self, setting: Setting) -> Setting:
         """The combination closest to a setting."""
-        pairs = zip(self._values(), setting, strict=True)
+        pairs = zip(self, setting, strict=True)
         return Setting(*(axis[int(np.argmin(np.abs(np.array(axis, float) - at)))] for axis, at in pairs))
 
     def neighbours(self, setting: Setting) -> Iterator[Setting]:
@@ -50,15 +52,9 @@ class Axes:
         for steps in product((-1, 0, 1), repeat=4):
             e, p, q, linear = map(abs, steps)
             if e + p + q + linear == 1 or (e and q and not p and not linear):
-                yield from self._moved(setting, steps)
-
-    def _moved(self, setting: Setting, steps: tuple[int, ...]) -> Iterator[Setting]:
-        at = [axis.index(v) + s for axis, v, s in zip(self._values(), setting, steps, strict=True)]
-        if all(0 <= i < len(axis) for i, axis in zip(at, self._values(), strict=True)):
-            yield Setting(*(axis[i] for i, axis in zip(at, self._values(), strict=True)))
-
-    def _values(self) -> tuple[tuple[Any, ...], ...]:
-        return self.exponent, self.n_centers, self.width, self.linear
+                at = [axis.index(value) + step for axis, value, step in zip(self, setting, steps, strict=True)]
+                if all(0 <= i < len(axis) for i, axis in zip(at, self, strict=True)):
+                    yield Setting(*(axis[i] for i, axis in zip(at, self, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +71,29 @@ class TaskRows:
     fold: NDArray[np.intp]
     weight: Array | None = None
 
+    @classmethod
+    def of(cls, rows: Rows, X: Array, gram: GramStats, fold: NDArray[np.intp], *, in_time: bool) -> TaskRows:
+        """Checked rows with the features X, whose statistics are `gram`."""
+        at = rows.targets()
+        check_fold_numbers(fold[at.row])
+        # In time, rows that are never held out have the number -1.
+        number = np.unique(fold[at.row], return_inverse=True)[1].reshape(-1) - int(in_time)
+        return cls(X[at.row], at.y, at.codes, gram.labels, number, at.weight)
+
+    def with_rows(self) -> TaskRows:
+        """The same with the tasks that have rows alone."""
+        seen, codes = np.unique(self.codes, return_inverse=True)
+        return replace(self, codes=codes.reshape(-1), labels=self.labels[seen])
+
     def gram(self, X: Array, rows: NDArray[Any] | slice) -> GramStats:
         """Statistics of some rows with the features X (n, p)."""
         weight = None if self.weight is None else self.weight[rows]
         return GramStats.from_codes(X[rows], self.y[rows], self.codes[rows], self.labels, weight=weight)
 
-    def folds(self) -> Folds:
-        """Folds of the inputs as they are."""
-        first = int(self.fold.min())
-        parts = Folds.of_rows(self.X, self.y, self.codes, self.labels, self.fold - first, weight=self.weight)
+    def folds(self, k: int | None = None) -> Folds:
+        """Folds of the inputs as they are; k of them, if some may be empty."""
+        first = min(int(self.fold.min()), 0)
+        parts = Folds.of_rows(self.X, self.y, self.codes, self.labels, self.fold - first, weight=self.weight, k=k)
         return train_on_the_past(parts) if first < 0 else parts
 
 
@@ -110,6 +120,15 @@ class FeatureSearch:
     def columns(self) -> NDArray[np.intp]:
         """The features that the best setting uses: without linear terms the bumps alone."""
         return np.arange(self.folds.total.n_features if self.best.linear else len(self.features.centers_))
+
+    def folds_of(self, data: TaskRows) -> Folds:
+        """Statistics of other rows in the features that were found, which stay as they are."""
+        makers = [(features, data.fold != f, data.fold == f) for f, features in enumerate(self.by_fold)]
+        return _folds_in(data, self.features, slice(None), makers)
+
+    def of_fold(self, f: int, X: Array) -> Array:
+        """The features of rows X that fold f was judged by."""
+        return _with_width(self.by_fold[f], X, self.folds.total.n_features)
 
 
 def search_features(
@@ -178,20 +197,28 @@ class _Maker:
 
 def _folds(data: TaskRows, setting: Setting, makers: list[_Maker], total: _Maker | None = None) -> Folds:
     """Folds whose features were fitted to their training rows; without a `total` that of what is held out."""
+    judged = slice(None) if total else np.any([make.held_out for make in makers], axis=0)
+    by_fold = [(make(setting), make.rows, make.held_out) for make in makers]
+    return _folds_in(data, (total or makers[0])(setting), judged, by_fold)
+
+
+def _folds_in(data: TaskRows, total: RBFFeatures, judged: Any, by_fold: list[tuple[RBFFeatures, Any, Any]]) -> Folds:
+    """Folds in given features: of the total with its rows, and of every fold with its training and held-out rows."""
+    first = total.transform(data.X)
     trained = []
     held_out = []
-    first = (total or makers[0])(setting).transform(data.X)
-    judged = slice(None) if total else np.any([make.held_out for make in makers], axis=0)
-    for make in makers:
-        X = _with_width(make(setting).transform(data.X), setting, data.X.shape[1], first.shape[1])
-        trained.append(data.gram(X, make.rows))
-        held_out.append(data.gram(X, make.held_out))
+    for features, rows, others in by_fold:
+        X = _with_width(features, data.X, first.shape[1])
+        trained.append(data.gram(X, rows))
+        held_out.append(data.gram(X, others))
     return Folds(data.gram(first, judged), tuple(held_out), tuple(trained))
 
 
-def _with_width(X: Array, setting: Setting, d: int, width: int) -> Array:
+def _with_width(features: RBFFeatures, X: Array, width: int) -> Array:
     """Features with so many columns: a fold with fewer distinct rows has fewer bumps, and zeros in their place."""
-    P = X.shape[1] - d * setting.linear
-    wanted = width - d * setting.linear
-    bumps = X[:, : min(P, wanted)]
-    return np.hstack([bumps, np.zeros((len(X), wanted - bumps.shape[1])), X[:, P:]])
+    terms = X.shape[1] * features.linear
+    phi = features.transform(X)
+    P = phi.shape[1] - terms
+    wanted = width - terms
+    bumps = phi[:, : min(P, wanted)]
+    return np.hstack([bumps, np.zeros((len(X), wanted - bumps.shape[1])), phi[:, P:]])

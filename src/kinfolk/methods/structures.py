@@ -33,12 +33,14 @@ class Structure(ABC):
     kind : how it is drawn: "graph", "matrix" or "tree"
     matrices : its matrices that a heat map can show, the first by default
     forms : every structure by its name in `to_dict`: "graph", "covariance", "precision", "tree"
+    described : the attributes that `to_dict` writes beside the labels, by their names there
     """
 
     labels: NDArray[Any]
     kind: ClassVar[str]
     matrices: ClassVar[tuple[str, ...]] = ()
     forms: ClassVar[dict[str, type[Structure]]] = {}
+    described: ClassVar[dict[str, str]]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -71,24 +73,22 @@ class Structure(ABC):
     def to_dict(self) -> dict[str, Any]:
         """The structure as lists and numbers, for JSON."""
         form = type(self).__name__.removeprefix("Task").lower()
-        return {"kind": form, "labels": self.labels.tolist(), **self._numbers()}
+        found = {name: getattr(self, attribute) for name, attribute in self.described.items()}
+        dense = {name: value.toarray() if sparse.issparse(value) else value for name, value in found.items()}
+        numbers = {name: None if value is None else value.tolist() for name, value in dense.items()}
+        return {"kind": form, "labels": self.labels.tolist(), **numbers}
 
     @classmethod
     def from_dict(cls, stored: dict[str, Any]) -> Structure:
         """The structure that `to_dict` described."""
-        form = cls.forms.get(stored["kind"])
+        form: Any = cls.forms.get(stored["kind"])
         if form is None:
             raise ValueError(f"a structure of kind {stored['kind']!r}: known are {', '.join(map(repr, cls.forms))}")
-        return form._of_numbers(stored, np.asarray(stored["labels"]))
-
-    @abstractmethod
-    def _numbers(self) -> dict[str, Any]:
-        """What `to_dict` says beside the labels."""
-
-    @classmethod
-    @abstractmethod
-    def _of_numbers(cls, stored: dict[str, Any], labels: NDArray[Any]) -> Self:
-        """The structure again, from what `_numbers` said."""
+        numbers = {a: np.array(stored[name]) for name, a in form.described.items() if stored.get(name) is not None}
+        if form is TaskGraph:
+            numbers["adjacency"] = sparse.csr_array(numbers["adjacency"].astype(np.float64))
+        made: Structure = form(**numbers, labels=np.asarray(stored["labels"]))
+        return made
 
 
 class Edge(NamedTuple):
@@ -123,6 +123,7 @@ class TaskGraph(Structure):
     points: Array | None = None
     kind = "graph"
     matrices = ("adjacency",)
+    described: ClassVar[dict[str, str]] = {"matrix": "adjacency", "points": "points"}
 
     @cached_property
     def degree(self) -> Array:
@@ -216,17 +217,6 @@ class TaskGraph(Structure):
             points[position] = self.points
         return TaskGraph(grown, labels, points)
 
-    def _numbers(self) -> dict[str, Any]:
-        points = None if self.points is None else self.points.tolist()
-        return {"matrix": self.adjacency.toarray().tolist(), "points": points}
-
-    @classmethod
-    def _of_numbers(cls, stored: dict[str, Any], labels: NDArray[Any]) -> TaskGraph:
-        points = stored.get("points")
-        if points is not None:
-            points = np.array(points, dtype=np.float64)
-        return cls(sparse.csr_array(np.array(stored["matrix"], dtype=np.float64)), labels, points)
-
     def __repr__(self) -> str:
         T = len(self.labels)
         return (
@@ -292,13 +282,6 @@ class _TaskMatrix(Structure):
         made: Self = make(matrix, labels)
         return made
 
-    def _numbers(self) -> dict[str, Any]:
-        return {"matrix": self.matrix.tolist()}
-
-    @classmethod
-    def _of_numbers(cls, stored: dict[str, Any], labels: NDArray[Any]) -> Self:
-        return cls._with(np.array(stored["matrix"], dtype=np.float64), labels)
-
     def _strongest(self) -> str:
         """The pair with the largest absolute relation, in words; nothing if no two tasks are related."""
         upper = np.triu(self.relations, k=1)
@@ -331,6 +314,7 @@ class TaskCovariance(_TaskMatrix):
     covariance: Array
     labels: NDArray[Any]
     matrices = ("covariance", "correlation")
+    described: ClassVar[dict[str, str]] = {"matrix": "covariance"}
     relation = "correlation"
     title = "Correlation of the tasks' coefficients"
 
@@ -371,6 +355,7 @@ class TaskPrecision(_TaskMatrix):
     precision: Array
     labels: NDArray[Any]
     matrices = ("precision", "partial_correlation", "covariance")
+    described: ClassVar[dict[str, str]] = {"matrix": "precision"}
     relation = "partial_correlation"
     title = "Partial correlation of the tasks' coefficients, given all the others"
 

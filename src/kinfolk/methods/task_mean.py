@@ -20,12 +20,7 @@ class TaskMean(MultiTaskRegressor):
 
     Parameters
     ----------
-    task : name or position of the task column of X, or names of several that make it together; None if y has one column
-        per task
     features : a transformer for the non-task columns, which do not matter here
-    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
-        or are an "error"
-    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
 
     Attributes
     ----------
@@ -39,6 +34,7 @@ class TaskMean(MultiTaskRegressor):
     """
 
     shares: ClassVar[str] = "nothing shared, no features"
+    alone: ClassVar[bool] = True
     simplicity: ClassVar[int] = 0
 
     def needs_two_rows(self) -> bool:

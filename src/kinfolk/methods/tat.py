@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +17,7 @@ from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.pair_fusion import Quadratics, collapse, fuse_tasks, layer_penalties
 from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tree_cuts import grow_tree
+from kinfolk.words import warn_user
 
 PAIR_ARRAYS = 8  # arrays of shape (T (T - 1) / 2, d) alive at once
 
@@ -37,16 +37,10 @@ class TAT(MultiTaskRegressor):
 
     Parameters
     ----------
-    task : name or position of the task column of X, or names of several that make it together; None if y has one column
-        per task
     strength : c as a share of a value at which all tasks are fused; free of the scale of y (used without lam_1)
     lam_1 : the paper's lam_1, in the units of the objective above; instead of strength
     phi : ratio of the penalties of neighbouring layers; given lam_1, it acts on W only through c
     n_layers : H; also the largest number of levels of the tree, root included
-    features : a transformer for the non-task columns, e.g. StandardScaler()
-    unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
-        or are an "error"
-    extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
     tol, max_iter : size of both certificates (`optimality_`) at which the iteration stops; iterations at most
     random_state : unused; the method is deterministic
     callback : called with a `Progress` at every check
@@ -133,9 +127,8 @@ def warn_if_unfinished(fusion: Solution, tol: float) -> None:
     """Say so when the iteration ran out, and what to do."""
     if not fusion.converged:
         parts = ", ".join(f"{name} {value:.1e}" for name, value in fusion.details.items())
-        warnings.warn(
+        warn_user(
             f"TAT stopped after {fusion.n_iter} iterations ({parts}; tol={tol:g}). Standardise the features, "
             "raise max_iter or tol, or raise strength: weak ties between nearly collinear features settle slowly.",
             ConvergenceWarning,
-            stacklevel=5,
         )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.methods.structures import Structure
+from kinfolk.rows.fold_numbers import by_appearance
 from kinfolk.rows.gram import Array
+from kinfolk.solvers.graph.communities import by_size
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +44,7 @@ class TaskTree(Structure):
     levels: NDArray[np.intp]
     labels: NDArray[Any]
     kind = "tree"
+    described: ClassVar[dict[str, str]] = {"levels": "levels"}
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", np.asarray(self.labels))
@@ -51,7 +54,8 @@ class TaskTree(Structure):
                 f"levels of shape {levels.shape} for {len(self.labels)} tasks: give at least one level (the root) and "
                 "one group number per task in each"
             )
-        object.__setattr__(self, "levels", np.array([_numbered(level) for level in levels]))
+        numbered = [by_appearance(np.unique(level, return_inverse=True)[1].ravel()) for level in levels]
+        object.__setattr__(self, "levels", np.array(numbered))
         self._check_nested()
 
     def _check_nested(self) -> None:
@@ -60,7 +64,7 @@ class TaskTree(Structure):
             parted = np.flatnonzero(coarse != coarse[first])
             if len(parted):
                 t = parted[0]
-                one, two = _text(self.labels[first[t]]), _text(self.labels[t])
+                one, two = self.labels[[first[t], t]].tolist()
                 raise ValueError(
                     f"level {h} groups tasks {one!r} and {two!r}, but level {h + 1} parts them: groups must only grow "
                     "from level 0 (finest) to the last (root)"
@@ -80,7 +84,9 @@ class TaskTree(Structure):
         """
         if level is None:
             parted = [group for group in self.levels if group.any()]
-            return _by_size(parted[-1]) if parted else np.zeros(len(self.labels), np.intp)
+            if not parted:
+                return np.zeros(len(self.labels), np.intp)
+            return np.where(np.bincount(parted[-1])[parted[-1]] > 1, by_size(parted[-1]), -1)
         if not -len(self) <= level < len(self):
             raise ValueError(f"level={level}: the tree has levels 0 (finest) to {len(self) - 1} (root)")
         return self.levels[level].copy()
@@ -156,7 +162,7 @@ class TaskTree(Structure):
         Groups that do not change from one level to the next are written once, with the longer branch.
         """
         # Every task carries the text and height of its subtree; one task of each subtree speaks for it.
-        text = [_newick_name(label) for label in self.labels]
+        text = [_newick_name(str(label)) for label in self.labels.tolist()]
         height = [0] * len(text)
         for h, inside, children in self.joins():
             joined = ",".join(f"{text[t]}:{h + 1 - height[t]}" for t in children)
@@ -187,38 +193,11 @@ class TaskTree(Structure):
         levels[-1] = 0
         return TaskTree(levels, labels)
 
-    def _numbers(self) -> dict[str, Any]:
-        return {"levels": self.levels.tolist()}
-
-    @classmethod
-    def _of_numbers(cls, stored: dict[str, Any], labels: NDArray[Any]) -> TaskTree:
-        return cls(np.array(stored["levels"]), labels)
-
     def __repr__(self) -> str:
         counts = ", ".join(str(level.max() + 1) for level in self.levels)
         return f"TaskTree({len(self.labels)} tasks in {counts} groups)"
 
 
-def _numbered(group: NDArray[Any]) -> NDArray[np.intp]:
-    """Group numbers 0, 1, ... in the order of first appearance."""
-    _, first, inverse = np.unique(group, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), np.intp)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[inverse.ravel()]
-
-
-def _by_size(group: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The same groups, the largest numbered 0; -1 for tasks that are a group alone."""
-    size = np.bincount(group)
-    rank = np.argsort(np.argsort(-size, kind="stable"))
-    return np.where(size[group] > 1, rank[group], -1)
-
-
-def _text(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
-
-
-def _newick_name(label: Any) -> str:
+def _newick_name(name: str) -> str:
     """A label, quoted if it has characters with a meaning in Newick."""
-    name = str(_text(label))
     return name if re.fullmatch(r"[^\s()\[\]{}',:;_]+", name) else "'" + name.replace("'", "''") + "'"

@@ -27,6 +27,9 @@ from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
 
 LIKELIHOOD_UNKNOWNS = 2000  # dT up to which kappa is fitted; beyond, on as many tasks as fit in it
 LEAST_KAPPA = 1e-3
+LEAST_NOISE = 1e-12  # of the squared held-out errors
+LEAST_LEFT = 1e-3  # of the rows: what free intercepts leave at least
+LEAST_FREEDOM = 1e-9  # of the rows: degrees of freedom below are rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +94,12 @@ class Uncertainty:
             variance += part.shares[codes] * np.einsum("np,npq,nq->n", rows, S[position], rows)
         return np.sqrt(self.noise[codes] * (self.level[codes] + np.maximum(variance, 0.0)))
 
+    def excess(self, errors: Array, rows: Array) -> float:
+        """Held-out errors (T,) over what the residuals of lines tell, at most 1: less of them is left with a trunk."""
+        rows = np.where(np.isfinite(errors), rows, 0.0)
+        found = float(rows @ np.nan_to_num(errors) ** 2)
+        return float(np.sqrt(min(found / max(float(rows @ (self.noise * self.level)), TINY), 1.0)))
+
     def of_coefficients(self) -> Array:
         """Standard errors of every task's intercept and slopes, (T, d + 1)."""
         tasks = np.arange(len(self.noise))
@@ -119,17 +128,20 @@ def uncertainty(
         return Uncertainty(maps, *_from_held_out(maps, gram, level, held_out), level)
     (part,) = maps
     sigma2, kappa, tasks = likelihood(part, gram.n)
-    if len(tasks) < len(gram.n):
+    # An exact fit leaves the rounding of the targets, which says nothing about who is noisier.
+    if len(tasks) < len(gram.n) or sigma2 <= TINY:
         return Uncertainty(maps, np.full(len(gram.n), sigma2), kappa, level)
     freedom = residual_freedom(part, gram, kappa)
-    ratio = squared_errors(gram, W, c) / np.maximum(sigma2 * freedom, TINY)
-    return Uncertainty(maps, sigma2 * moderated(ratio, freedom), kappa, level)
+    free = freedom > LEAST_FREEDOM * gram.n  # rounding leaves a little where nothing is left
+    ratio = np.divide(squared_errors(gram, W, c) / sigma2, freedom, out=np.zeros_like(freedom), where=free)
+    return Uncertainty(maps, sigma2 * moderated(ratio, np.where(free, freedom, 0.0)), kappa, level)
 
 
 def likelihood(part: LinearMap, n: Array) -> tuple[float, float, NDArray[np.intp]]:
     """sigma2 and kappa of greatest likelihood, and the tasks that they come from."""
     tasks = part.inverse.sample(LIKELIHOOD_UNKNOWNS // part.equations.shape[1])
-    rows = float((n[tasks] - (not part.equations.has_ones)).sum())  # left beside free intercepts
+    left = float((n[tasks] - (not part.equations.has_ones)).sum())  # beside free intercepts
+    rows = max(left, LEAST_LEFT * float(n[tasks].sum()))  # weights may sum to less than those take
     sigma2, kappa = part.inverse.likelihood(part.equations, rows, tasks)
     return sigma2, kappa, tasks
 
@@ -150,6 +162,8 @@ def _from_held_out(maps: Sequence[LinearMap], gram: GramStats, level: Array, hel
     the errors, those of a few small tasks would tell it badly.
     """
     sigma2, _, _ = likelihood(max(maps, key=lambda part: part.shares.mean()), gram.n)
+    # Residuals of an exact fit say nothing about the noise: then kappa, which is a multiple of it, has to say all.
+    sigma2 = max(sigma2, LEAST_NOISE * float(np.nanmean(held_out.errors**2)), TINY)
     rows = np.maximum(gram.n, TINY)
     # The expected squared error of a new row, beyond the noise of the row itself: tr(S_t E[x x']).
     away = np.zeros(gram.n_tasks)
@@ -164,7 +178,7 @@ def _from_held_out(maps: Sequence[LinearMap], gram: GramStats, level: Array, hel
     # Reweighted least squares for kappa: a task counts by its rows over the squared variance of its errors.
     for _ in range(10):
         weight = rows / (level + kappa * away) ** 2 * away
-        excess = float(weight @ (errors / max(sigma2, TINY) - level))
+        excess = float(weight @ (errors / sigma2 - level))
         kappa = max(excess / max(float(weight @ away), TINY), LEAST_KAPPA)
     expected = np.maximum(sigma2 * (level + kappa * away), TINY)
     return sigma2 * moderated(errors / expected, rows), kappa

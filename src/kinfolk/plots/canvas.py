@@ -230,7 +230,10 @@ def without_ticks(ax: Axes, points: Array) -> None:
     if not is_3d(ax):
         ax.set_axis_off()
         ax.set_aspect("equal", adjustable="datalim")
-        ax.margins(0.1)
+        # Equal scales may take margins away again, but not data: room for marks and loops at the rim counts as such.
+        room = 0.1 * np.ptp(points, axis=0).max(initial=0.0)
+        ax.update_datalim(np.vstack([points - room, points + room]))
+        ax.margins(0.01)
         return
     in_space: Any = ax
     for axis in (in_space.xaxis, in_space.yaxis, in_space.zaxis):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from kinfolk.methods.model import Course, as_model
+from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.plots import canvas
 from kinfolk.plots.labels import Names, write_names
 from kinfolk.rows.gram import TINY, Array
@@ -22,7 +22,7 @@ CHANGES = 12  # named among more tasks than that
 LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))  # told apart in grey too
 
 
-def plot_convergence(fitted: Any, *, ax: Axes | None = None) -> Axes:
+def plot_convergence(fitted: Fitted, *, ax: Axes | None = None) -> Axes:
     """Draw the objective after every round above its lowest value, and write down the certificate.
 
     The scale is logarithmic and in units of the lowest value, so that a straight line is a constant rate; the dashed
@@ -49,7 +49,7 @@ def plot_convergence(fitted: Any, *, ax: Axes | None = None) -> Axes:
     ax.locator_params(axis="x", integer=True)
     ax.margins(y=0.1)
     canvas.bare(ax, "top", "right")
-    ax.set_title(_certificate(model.course, history), fontsize=8.5, loc="left")
+    ax.set_title(_certificate(model, history), fontsize=8.5, loc="left")
     return ax
 
 
@@ -180,15 +180,17 @@ def _name_changes(ax: Axes, table: Array, labels: list[str]) -> None:
     write_names(ax, names, tops, np.full(T, 1.5), order, pull=sparse.csr_array((T, T)), keep=(), near=True)
 
 
-def _certificate(course: Course, history: Array) -> str:
+def _certificate(model: Model, history: Array) -> str:
     """Rounds, convergence and optimality in words, on two lines."""
+    course = model.course
+    assert course is not None
     end = {True: "converged", False: "not converged", None: "ended"}[course.converged]
-    parts = [_in_words(name.replace("_", " "), value) for name, value in course.optimality.items()]
+    parts = [_in_words(name.replace("_", " "), value) for name, value in model.optimality.items()]
     lines = [", ".join(parts[k : k + 2]) for k in range(0, len(parts), 2)]
     return "\n".join([f"{end} after {course.n_iter or len(history)} rounds, objective {history[-1]:.6g}", *lines])
 
 
 def _in_words(name: str, value: Any) -> str:
     if name == "certified":
-        return f"{value:.0%} of tasks certified"
+        return f"last graph step certified for {value:.0%} of tasks"
     return f"{name} {value:.1e}" if isinstance(value, (float, np.floating)) else f"{name} {value}"

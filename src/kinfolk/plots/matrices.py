@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.methods.model import as_model
+from kinfolk.methods.model import Fitted, as_model
 from kinfolk.methods.structures import Structure, TaskCovariance
 from kinfolk.plots import canvas
 from kinfolk.rows.gram import Array
@@ -61,7 +61,7 @@ def plot_matrix(
 
 
 def plot_coefficients(
-    fitted: Any, *, relative: bool = False, groups: ArrayLike | None = None, ax: Axes | None = None
+    fitted: Fitted, *, relative: bool = False, groups: ArrayLike | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw the coefficients of a fitted model, one row per task, communities together.
 

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from kinfolk.estimators.gamtlcv import feature_scale
 from kinfolk.judge.errors import Errors, rmse
 from kinfolk.judge.trials import splits_of, try_all, try_one
+from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.independent import Independent
 from kinfolk.methods.model import Model
 from kinfolk.methods.pooled import Pooled
 from kinfolk.progress import Callback
-from kinfolk.rows.folds import Folds, InTime, folds_of_rows
-from kinfolk.rows.gram import Array, GramStats, squared_errors
-from kinfolk.rows.tasks import Rows
+from kinfolk.rows.folds import Folds, folds_of_rows
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.tasks import Rows, task_codes
+from kinfolk.rows.time_order import InTime
 from kinfolk.solvers.ridge import choose_penalty
 
 FOLDS = 5
@@ -102,15 +103,19 @@ def _folds(model: Model, rows: Rows, X: Array, gram: GramStats, groups: Any) -> 
 
 def _on_new_rows(model: Model, training: GramStats, rows: Rows, test: GramStats) -> TaskErrors:
     assert model.columns is not None
+    at = rows.targets()
+    codes = task_codes(rows.schema.labels, model.labels, "mean")[at.codes]
     # What the model predicts with: rows far out are clipped, as by predict.
-    within = rows.gram(model.columns.clipped_features(rows.table).features, test.feature_names).reindex(model.labels)
+    within = model.columns.clipped_features(rows.table).features[at.row]
+    squared = (at.y - model.predict(within, codes)) ** 2 * (1.0 if at.weight is None else at.weight)
+    by_task = np.bincount(codes[codes >= 0], squared[codes >= 0], minlength=len(model.labels))
     own, pooled = _ridges(Folds(training + test, (test,)))
     said = (
         "These rows are not those of the fit, so they are a test set: the model as it was fitted, beside ridges on the "
         "statistics of its training rows, with penalties chosen on the test rows themselves (in their favour). If some "
         "of the rows were in the fit, the model's errors are too good."
     )
-    return TaskErrors(rmse(squared_errors(within, model.coef, model.intercept), test.n), own, pooled, said)
+    return TaskErrors(rmse(by_task, test.n), own, pooled, said)
 
 
 def _ridges(folds: Folds) -> tuple[Array, Array]:

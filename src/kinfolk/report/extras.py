@@ -19,7 +19,8 @@ LISTED = 10  # tasks listed beside a task, by their share
 def top_shares(model: Model) -> list[Any] | None:
     """For every task whose data made its coefficients; None for a method that is not linear in the targets.
 
-    An entry is [positions of tasks, their shares, share of the penalty], largest first; None for tasks without rows.
+    An entry is [positions of tasks, their shares, largest first, share of the penalty, share of its own rows]; None for
+    tasks without rows.
     """
     if not model.parts or model.coef.size > UNKNOWNS or len(model.labels) < 2:
         return None
@@ -27,8 +28,9 @@ def top_shares(model: Model) -> list[Any] | None:
     position = np.searchsorted(model.labels, found.sources)
     tasks = np.searchsorted(model.labels, found.tasks)
     listed: list[Any] = [None] * len(model.labels)
-    for t, (index, share), prior in zip(tasks, largest(found.shares), short(found.prior, 3), strict=True):
-        listed[t] = [position[index].tolist(), share, prior]
+    own = short((found.shares * (position == tasks[:, None])).sum(axis=1), 3)
+    for t, (index, share), prior, self in zip(tasks, largest(found.shares), short(found.prior, 3), own, strict=True):
+        listed[t] = [position[index].tolist(), share, prior, self]
     return listed
 
 

@@ -1,5 +1,5 @@
 "use strict";
-// The graph: coordinates and edges come from Python; here they are drawn, moved, zoomed and thinned out.
+// The picture. Of a graph coordinates and edges come from Python; here they are drawn, moved, zoomed and thinned out.
 
 // ---- edges of the graph that is shown
 let level = view.kind === "graph" ? view.levels[view.fitted] : null;
@@ -80,12 +80,13 @@ const moveLines = (lines) => {
     line.setAttribute("x2", x2); line.setAttribute("y2", y2);
   }
 };
-// Short names stand in their node; others below it, where they hit neither a node nor a label placed before.
+// Short names stand in their node; others below, above or beside it, where they hit neither a node nor a label placed before.
 const placeLabels = () => {
   const grow = graph.r * Math.min(Math.sqrt(graph.zoom.k), 2.5);
   const spots = graph.at.map((at) => graph.place(at).map((v, axis) => v * graph.zoom.k + [graph.zoom.x, graph.zoom.y][axis]));
   const taken = spots.map(([x, y]) => [x - grow, y - grow, x + grow, y + grow]);
   const order = D.names.map((_, t) => t).sort((a, b) => links[b].length - links[a].length);
+  let hidden = 0;
   for (const t of [...order.filter((u) => u === opened), ...order.filter((u) => u !== opened)]) {
     const label = graph.nodes[t].querySelector("text");
     const short = cut(D.names[t], 16), size = Array.from(short).length;
@@ -97,15 +98,20 @@ const placeLabels = () => {
     label.setAttribute("x", 0);
     label.setAttribute("visibility", "visible");
     if (inside) continue;
-    const half = size * 3.6 + 3, y = spots[t][1];
-    const x = Math.max(half, Math.min(spots[t][0], graph.width - half));  // whole, also beside the edge
-    label.setAttribute("x", x - spots[t][0]);
-    const box = [x - half, y + grow + 3, x + half, y + grow + 16];
-    const hit = taken.some((b, u) => u !== t
-      && b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3]);
-    label.setAttribute("visibility", hit && t !== opened ? "hidden" : "visible");
-    if (!hit || t === opened) taken.push(box);
+    if (spots[t].some((v, axis) => v < 0 || v > [graph.width, graph.height][axis])) { label.setAttribute("visibility", "hidden"); continue; }
+    const half = size * 3.6 + 3, y = spots[t][1], aside = grow + half + 2;
+    const x = Math.max(half, Math.min(spots[t][0], graph.width - half));  // whole, also at the edge
+    const boxAt = ([centre, base]) => [centre - half, y + base - 10, centre + half, y + base + 3, base, centre];
+    const boxes = [[x, grow + 13], [x, -grow - 6], [spots[t][0] + aside, 4], [spots[t][0] - aside, 4]].map(boxAt);
+    const hit = (box) => taken.some((b, u) => u !== t && b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3]);
+    const box = boxes.find((b) => b[0] >= 0 && b[2] <= graph.width && !hit(b)) || (t === opened ? boxes[0] : null);
+    label.setAttribute("visibility", box ? "visible" : "hidden");
+    if (!box) { hidden += 1; continue; }
+    label.setAttribute("y", box[4]);
+    label.setAttribute("x", box[5] - spots[t][0]);
+    taken.push(box);
   }
+  $("names-said").textContent = hidden ? `${hidden} of ${T} names have no room here: zoom in, search, or open a task.` : "";
 };
 const line = (e, kind = "edge") => {
   const share = level.w[e] / level.w[0], sure = level.c ? level.c[e] : null;
@@ -123,8 +129,10 @@ const drawEdges = () => {
   const limits = [];
   if (level.i.length > few) limits.push(`Only the ${say(few)} heaviest edges are drawn, and all of a task that you open.`);
   if (T > LABELLED) limits.push("Names are left out: hover, search or open a task. Each disc is a group.");
-  if (level.c) limits.push("Dashed edges have a confidence below one half.");
-  $("picture-said").textContent = [`Line width is edge weight, colour is group. The slider shows ${view.path}.`, D.limit, ...limits].join(" ");
+  if (level.c && few) limits.push("Dashed edges have a confidence below one half.");
+  if (view.levels.length > 1) limits.unshift(`The slider shows ${view.path}.`);
+  const drawn = few ? "Line width is edge weight, colour is group." : "No two tasks are joined in this graph.";
+  $("picture-said").textContent = [drawn, D.limit, ...limits].join(" ");
   markGraph();
 };
 const markGraph = () => {
@@ -132,6 +140,7 @@ const markGraph = () => {
   graph.near.replaceChildren(...mine.map((e) => line(e, "edge near")));
   moveLines(graph.near.children);
   const near = new Set(mine.map((e) => other(e, opened)));
+  if (opened !== null) graph.dots.append(graph.nodes[opened]);  // above all others, and so is its name
   graph.nodes.forEach((node, t) => {
     node.classList.toggle("open", t === opened);
     node.classList.toggle("faint", faint(t) && t !== opened && !near.has(t));
@@ -245,4 +254,57 @@ const listenToGraph = () => {
   slider.addEventListener("input", slide);
   $("refit").addEventListener("click", () => { slider.value = view.fitted; slide(); });
   if (view.levels.length < 2) $("sparsity").hidden = true;
+};
+
+// ---- matrix and tree, for methods without a graph
+const leaf = (tasks, x, y, anchor, text) => {
+  const side = anchor === "end" ? -1 : 1;
+  const node = svg("g", { class: "leaf", role: "button", tabindex: 0, "aria-label": text, onclick: () => openTask(tasks[0]) },
+    svg("circle", { cx: x + 4 * side, cy: y - 4, r: 3.5, fill: colour(groupOf(tasks[0])) }),
+    svg("text", { x: x + 11 * side, y, "text-anchor": anchor }, cut(text, 16)));
+  node.addEventListener("keydown", (event) => { if (event.key === "Enter") openTask(tasks[0]); });
+  marks.push(() => {
+    node.classList.toggle("open", tasks.includes(opened));
+    node.classList.toggle("faint", tasks.every(faint));
+  });
+  return node;
+};
+const labelWidth = (names) => 20 + 7.4 * Math.max(...names.map((text) => Math.min(Array.from(text).length, 16)));
+const drawMatrix = () => {
+  const n = view.values.length, room = canvas.clientWidth || 700;
+  const label = (row) => (view.blocks[row].length > 1 ? `${D.names[view.blocks[row][0]]} and ${view.blocks[row].length - 1} more` : D.names[view.blocks[row][0]]);
+  const wide = labelWidth(view.blocks.map((_, row) => label(row))), text = Math.min(room - wide - 16, 640) / n >= 11;
+  const left = text ? wide : 8, size = Math.min(room - left - 8, 640), cell = size / n;
+  canvas.setAttribute("viewBox", `0 0 ${room} ${size + 16}`);
+  canvas.setAttribute("aria-label", view.what);
+  const shade = (v) => (v >= 0 ? `rgb(0 114 178 / ${Math.min(v, 1)})` : `rgb(213 94 0 / ${Math.min(-v, 1)})`);
+  view.values.forEach((row, i) => {
+    if (text) canvas.append(leaf(view.blocks[i], left - 4, 8 + (i + 0.5) * cell + 4, "end", label(i)));
+    row.forEach((v, j) => {
+      if (v !== 0) canvas.append(svg("rect", { x: left + j * cell, y: 8 + i * cell, width: cell, height: cell, fill: shade(v), "data-at": `${i} ${j}` }));
+    });
+  });
+  canvas.append(svg("rect", { x: left, y: 8, width: size, height: size, class: "branch", "pointer-events": "none" }));
+  const at = (event) => event.target.dataset?.at?.split(" ").map(Number);
+  canvas.addEventListener("pointerover", (event) => {
+    const [i, j] = at(event) || [];
+    if (i !== undefined) showTip(`${cut(label(i), 60)}\n${cut(label(j), 60)}\n${say(view.values[i][j])}`, event.clientX, event.clientY);
+  });
+  canvas.addEventListener("pointerout", hideTip);
+  canvas.addEventListener("click", (event) => { if (at(event)) openTask(view.blocks[at(event)[0]][0]); });
+  const averaged = n < T ? ` ${say(T)} tasks are more than can be drawn: each cell is the mean over a block of them.` : "";
+  $("picture-said").textContent = view.empty ? "There is nothing to draw: no two tasks are related."
+    : `${view.what}. Blue is positive, orange negative, the stronger the darker; the tasks of a group stand together.${averaged} ${D.limit}`;
+};
+const drawTree = () => {
+  const row = 18, room = canvas.clientWidth || 700, right = room - labelWidth(D.names);
+  const x = (h) => right - ((right - 16) * h) / view.levels, y = (k) => 16 + row * k;
+  canvas.classList.add("tall");
+  canvas.setAttribute("viewBox", `0 0 ${room} ${row * T + 20}`);
+  canvas.setAttribute("aria-label", `Tree of ${T} tasks`);
+  for (const [x1, y1, x2, y2] of view.lines) {
+    canvas.append(svg("line", { class: "branch", x1: x(x1), y1: y(y1), x2: x(x2), y2: y(y2) }));
+  }
+  view.order.forEach((t, k) => canvas.append(leaf([t], right, y(k) + 4, "start", D.names[t])));
+  $("picture-said").textContent = `Tasks on the right; the further left two branches meet, the less the tasks have in common. ${D.limit}`;
 };

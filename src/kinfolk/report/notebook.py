@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from kinfolk.methods.model import as_model
+from kinfolk.methods.model import Fitted, as_model
 from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.report.plain import plain_names
@@ -22,7 +21,7 @@ WIDTH, HEIGHT, MARGIN = 360, 260, 14
 EDGES = 600
 
 
-def compact_html(fitted: Any) -> str:
+def compact_html(fitted: Fitted) -> str:
     """A fitted model in a notebook: the headline, and its graph if it has one; before fit, what it is.
 
     Examples

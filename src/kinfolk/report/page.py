@@ -10,7 +10,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from kinfolk.files import replacing
+from kinfolk.files import write_text
+from kinfolk.methods.model import Fitted
 from kinfolk.progress import Callback
 from kinfolk.report.summary import summarize
 
@@ -53,7 +54,7 @@ def as_json(data: Any) -> str:
 
 
 def write_report(
-    fitted: Any,
+    fitted: Fitted,
     X: Any,
     y: Any,
     path: str | os.PathLike[str],
@@ -75,7 +76,5 @@ def write_report(
     'kinfolk-doctest.html'
     """
     summary = summarize(fitted, X, y, title=title, groups=groups, sample_weight=sample_weight, callback=callback)
-    page = render(summary)
-    with replacing(path) as partial:
-        partial.write_text(page, encoding="utf-8")
+    write_text(path, render(summary))
     return Path(path)

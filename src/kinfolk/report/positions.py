@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.methods.structures import TaskGraph
-from kinfolk.plots import layout
+from kinfolk.plots.layouts import layout, separated
 from kinfolk.rows.gram import TINY, Array
 
 SPRINGS = 250  # tasks up to which springs are worth their T^2 forces per round
+FILLING = 6  # tasks from which on the whole picture is used; fewer stand around its middle
 GOLDEN = np.pi * (3 - np.sqrt(5))
 
 
@@ -17,7 +18,8 @@ def positions(graph: TaskGraph, groups: NDArray[np.intp]) -> Array:
     """Coordinates (T, 2): springs for few tasks, one disc per group for many; outliers at the rim, none overlapping."""
     if len(groups) <= SPRINGS:
         xy = _unit(layout(graph, random_state=0))
-        return _unit(_apart(xy, 0.75 / np.sqrt(max(len(groups), 1))))
+        spread = _unit(separated(xy, gap=0.75 / np.sqrt(max(len(groups), 1)), rounds=80))
+        return 0.5 + min(1.0, len(groups) / FILLING) * (spread - 0.5)
     return _unit(discs(graph.degree, groups))
 
 
@@ -62,19 +64,6 @@ def _packed(radius: Array) -> Array:
         centres[g] = spots[np.argmax(room >= radius[g])]
         room = np.minimum(room, np.linalg.norm(spots - centres[g], axis=1) - radius[g])
     return centres
-
-
-def _apart(xy: Array, gap: float, rounds: int = 80) -> Array:
-    """Push pairs that are nearer than `gap` apart, half each."""
-    for _ in range(rounds):
-        difference = xy[:, None] - xy[None, :]
-        distance = np.linalg.norm(difference, axis=2)
-        np.fill_diagonal(distance, np.inf)
-        if distance.min(initial=np.inf) >= 0.98 * gap:
-            break
-        push = np.maximum(gap - distance, 0.0) / 2 / np.maximum(distance, 1e-9)
-        xy = xy + (push[:, :, None] * difference).sum(axis=1)
-    return xy
 
 
 def _unit(xy: Array) -> Array:

@@ -22,12 +22,19 @@ const cut = (text, most) => {
   const letters = Array.from(text.replace(/\s+/g, " "));
   return letters.length <= most ? letters.join("") : letters.slice(0, most - 1).join("") + "…";
 };
-const say = (v) => {
+const say = (v, least = 1, most = 4) => {
   if (v === null || v === undefined) return "–";
   if (typeof v !== "number") return String(v);
   if (v !== 0 && (Math.abs(v) < 1e-3 || Math.abs(v) >= 1e6)) return v.toExponential(2);
-  return v.toLocaleString("en", { maximumSignificantDigits: 4 });
+  return v.toLocaleString("en", { minimumSignificantDigits: least, maximumSignificantDigits: most });
 };
+// Decimals of a column, for points below each other; null where all are whole numbers, or too large or small for it.
+const decimals = (values) => {
+  const most = values.reduce((m, v) => (typeof v === "number" ? Math.max(m, Math.abs(v)) : m), 0);
+  return most < 1e-3 || most >= 1e6 || !values.some((v) => v % 1) ? null : Math.max(0, 3 - Math.floor(Math.log10(most)));
+};
+const even = (v, digits) => (digits === null || typeof v !== "number" || (v !== 0 && Math.abs(v) < 0.5 / 10 ** digits) ? say(v)
+  : v.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
 const columns = (key) => D.tasks[key];
 const groupOf = (t) => columns("group")[t];
 const groupName = (g) => (g < 0 ? "alone" : `group ${g + 1}`);
@@ -35,7 +42,7 @@ const SHAPES = [null, "M-1 -1H1V1H-1z", "M0 -1.25L1.15 0.85H-1.15z", "M0 -1.35L1
 const shape = (g) => (g < 0 ? null : SHAPES[Math.floor(g / D.palette.length) % SHAPES.length]);  // null is a disc
 const marker = (g, attributes) => (shape(g) ? svg("path", { ...attributes, d: shape(g) }) : svg("circle", attributes));
 const sized = (node, r) => (node.tagName === "path" ? node.setAttribute("transform", `scale(${r})`) : node.setAttribute("r", r));
-const told = (key, v) => (key === "gain" && typeof v === "number" ? (Math.round(10 * v) / 10 + 0).toFixed(1) : say(v));  // never -0.0
+const told = (key, v, digits = null) => (key === "gain" && typeof v === "number" ? (Math.round(10 * v) / 10 + 0).toFixed(1) : even(v, digits));  // never -0.0
 const lost = (key, v) => key === "gain" && v !== null && v <= -5;  // per cent, as in the sentences above
 const colour = (g) => (g < 0 ? D.outlier : D.palette[g % D.palette.length]);
 const inkOn = (hex) => {
@@ -64,59 +71,6 @@ const marks = [];  // functions that redraw what depends on the selection
 const refresh = () => marks.forEach((mark) => mark());
 const faint = (t) => (wanted !== null && !wanted.has(t)) || (pressed !== null && groupOf(t) !== pressed);
 
-// ---- matrix and tree, for methods without a graph
-const leaf = (tasks, x, y, anchor, text) => {
-  const side = anchor === "end" ? -1 : 1;
-  const node = svg("g", { class: "leaf", role: "button", tabindex: 0, "aria-label": text, onclick: () => openTask(tasks[0]) },
-    svg("circle", { cx: x + 4 * side, cy: y - 4, r: 3.5, fill: colour(groupOf(tasks[0])) }),
-    svg("text", { x: x + 11 * side, y, "text-anchor": anchor }, cut(text, 16)));
-  node.addEventListener("keydown", (event) => { if (event.key === "Enter") openTask(tasks[0]); });
-  marks.push(() => {
-    node.classList.toggle("open", tasks.includes(opened));
-    node.classList.toggle("faint", tasks.every(faint));
-  });
-  return node;
-};
-const labelWidth = (names) => 20 + 7.4 * Math.max(...names.map((text) => Math.min(Array.from(text).length, 16)));
-const drawMatrix = () => {
-  const n = view.values.length, room = canvas.clientWidth || 700;
-  const label = (row) => (view.blocks[row].length > 1 ? `${D.names[view.blocks[row][0]]} and ${view.blocks[row].length - 1} more` : D.names[view.blocks[row][0]]);
-  const wide = labelWidth(view.blocks.map((_, row) => label(row))), text = Math.min(room - wide - 16, 640) / n >= 11;
-  const left = text ? wide : 8, size = Math.min(room - left - 8, 640), cell = size / n;
-  canvas.setAttribute("viewBox", `0 0 ${room} ${size + 16}`);
-  canvas.setAttribute("aria-label", view.what);
-  const shade = (v) => (v >= 0 ? `rgb(0 114 178 / ${Math.min(v, 1)})` : `rgb(213 94 0 / ${Math.min(-v, 1)})`);
-  view.values.forEach((row, i) => {
-    if (text) canvas.append(leaf(view.blocks[i], left - 4, 8 + (i + 0.5) * cell + 4, "end", label(i)));
-    row.forEach((v, j) => {
-      if (v !== 0) canvas.append(svg("rect", { x: left + j * cell, y: 8 + i * cell, width: cell, height: cell, fill: shade(v), "data-at": `${i} ${j}` }));
-    });
-  });
-  canvas.append(svg("rect", { x: left, y: 8, width: size, height: size, class: "branch", "pointer-events": "none" }));
-  const at = (event) => event.target.dataset?.at?.split(" ").map(Number);
-  canvas.addEventListener("pointerover", (event) => {
-    const [i, j] = at(event) || [];
-    if (i !== undefined) showTip(`${cut(label(i), 60)}\n${cut(label(j), 60)}\n${say(view.values[i][j])}`, event.clientX, event.clientY);
-  });
-  canvas.addEventListener("pointerout", hideTip);
-  canvas.addEventListener("click", (event) => { if (at(event)) openTask(view.blocks[at(event)[0]][0]); });
-  const averaged = n < T ? ` ${say(T)} tasks are more than can be drawn: each cell is the mean over a block of them.` : "";
-  $("picture-said").textContent = view.empty ? "There is nothing to draw: no two tasks are related."
-    : `${view.what}. Blue is positive, orange negative, the stronger the darker; the tasks of a group stand together.${averaged} ${D.limit}`;
-};
-const drawTree = () => {
-  const row = 18, room = canvas.clientWidth || 700, right = room - labelWidth(D.names);
-  const x = (h) => right - ((right - 16) * h) / view.levels, y = (k) => 16 + row * k;
-  canvas.classList.add("tall");
-  canvas.setAttribute("viewBox", `0 0 ${room} ${row * T + 20}`);
-  canvas.setAttribute("aria-label", `Tree of ${T} tasks`);
-  for (const [x1, y1, x2, y2] of view.lines) {
-    canvas.append(svg("line", { class: "branch", x1: x(x1), y1: y(y1), x2: x(x2), y2: y(y2) }));
-  }
-  view.order.forEach((t, k) => canvas.append(leaf([t], right, y(k) + 4, "start", D.names[t])));
-  $("picture-said").textContent = `Tasks on the right; the further left two branches meet, the less the tasks have in common. ${D.limit}`;
-};
-
 // ---- small charts
 const frame = (id, xs, ys, labels) => {
   const box = { left: 76, top: 10, width: 326, height: 250 };
@@ -128,13 +82,16 @@ const frame = (id, xs, ys, labels) => {
     const most = Math.max(Math.abs(low), Math.abs(high)), digits = Math.max(3, Math.min(7, 2 + Math.ceil(Math.log10(most / (high - low || 1)))));
     return (v) => (most >= 1e6 || (most > 0 && most < 1e-3) ? v.toExponential(2) : String(Number(v.toPrecision(digits))));
   };
-  const [saidX, saidY] = [brief(x0, x1), brief(y0, y1)];
-  for (const part of [0, 0.5, 1]) {
-    const vx = x0 + part * (x1 - x0), vy = y0 + part * (y1 - y0);
-    chart.append(svg("line", { class: "grid", x1: box.left, x2: box.left + box.width, y1: Y(vy), y2: Y(vy) }),
-      svg("text", { x: box.left - 5, y: Y(vy) + 4, "text-anchor": "end" }, saidY(vy)),
-      svg("text", { x: X(vx), y: box.top + box.height + 16, "text-anchor": part === 1 ? "end" : "middle" }, saidX(vx)));
+  const round = (low, high) => {  // multiples of 1, 2 or 5 times a power of ten: three to six of them
+    const rough = (high - low) / 3 || 1, power = 10 ** Math.floor(Math.log10(rough)), step = power * [5, 2, 1].find((m) => m * power <= rough);
+    const first = Math.ceil(low / step - 1e-9);
+    return Array.from({ length: Math.floor(high / step + 1e-9) - first + 1 }, (_, k) => (first + k) * step);
+  };
+  for (const v of round(y0, y1)) {
+    chart.append(svg("line", { class: "grid", x1: box.left, x2: box.left + box.width, y1: Y(v), y2: Y(v) }),
+      svg("text", { x: box.left - 5, y: Y(v) + 4, "text-anchor": "end" }, brief(y0, y1)(v)));
   }
+  chart.append(...round(x0, x1).map((v) => svg("text", { x: X(v), y: box.top + box.height + 16, "text-anchor": "middle" }, brief(x0, x1)(v))));
   chart.append(svg("text", { x: box.left + box.width / 2, y: 298, "text-anchor": "middle" }, labels[0]),
     svg("text", { transform: `translate(12 ${box.top + box.height / 2}) rotate(-90)`, "text-anchor": "middle" }, labels[1]));
   return { chart, X, Y };
@@ -179,11 +136,11 @@ const part = (title, ...content) => [el("h3", {}, title), ...content];
 const neighbourPart = (t) => {
   const edges = [...links[t]].sort((a, b) => level.w[b] - level.w[a]);
   if (!edges.length) return part("Neighbours", el("p", { class: "said" }, "None in this graph."));
-  const sure = Boolean(level.c), head = ["task", "weight", ...(sure ? ["confidence"] : [])];
+  const sure = Boolean(level.c), digits = decimals(edges.map((e) => level.w[e])), head = ["task", "weight", ...(sure ? ["confidence"] : [])];
   return part(`Neighbours (${edges.length})`, el("table", { id: "neighbours" },
     el("tr", {}, ...head.map((h, k) => el("th", { class: k ? "number" : null }, h))),
-    ...edges.slice(0, 25).map((e) => el("tr", {}, el("td", {}, link(other(e, t))), el("td", { class: "number" }, say(level.w[e])),
-      sure ? el("td", { class: "number" }, say(level.c[e])) : null))));
+    ...edges.slice(0, 25).map((e) => el("tr", {}, el("td", {}, link(other(e, t))), el("td", { class: "number" }, even(level.w[e], digits)),
+      sure ? el("td", { class: "number" }, level.c[e].toFixed(2)) : null))));
 };
 const bar = (value, mean, most, error = 0) => {
   const x = (v) => 50 + (48 * Math.max(-most, Math.min(v, most))) / most;
@@ -201,20 +158,21 @@ const coefficientPart = (t, all) => {
   const shown = all ? order : order.slice(0, 12);
   const rest = order.length - shown.length;
   const se = D.coef_se ? D.coef_se[t] : null, range = (j) => se && se[j] !== null;
-  const interval = (j) => `${brief(own[j] - 1.645 * se[j])} to ${brief(own[j] + 1.645 * se[j])}`, brief = (v) => say(Number(v.toPrecision(3)));
+  const interval = (j) => `${brief(own[j] - 1.645 * se[j])} to ${brief(own[j] + 1.645 * se[j])}`, brief = (v) => say(v, 3, 3);
   const said = `Bars are coefficient times the spread of the feature within tasks, largest first${mean ? "; the diamond is the mean of the group" : ""}${se ? "; the thin line is the 90 % interval" : ""}. Numbers are coefficients. Intercept ${say(columns("intercept")[t])}.`;
   const holder = el("div", { id: "coefficients" }, el("p", { class: "said" }, said), el("div", { class: "bars" }, ...shown.flatMap((j) => [
     el("span", { title: cut(D.features[j], 200) }, el("bdi", {}, D.features[j])), bar(effect(own, j), mean && effect(mean, j), most, range(j) ? se[j] * D.spread[j] : 0),
-    el("span", { class: "number", title: mean ? `group mean ${say(mean[j])}` : null }, say(own[j]),
+    el("span", { class: "number", title: mean ? `group mean ${say(mean[j])}` : null }, say(own[j], 4),
       range(j) ? el("small", {}, ` ${interval(j)}`) : null)])));
   if (rest > 0) holder.append(el("button", { type: "button", onclick: () => holder.replaceWith(coefficientPart(t, true)[1]) }, `Show ${rest} more`));
   return part("Coefficients", holder);
 };
 const sharePart = (t) => {
   if (!D.shares || !D.shares[t]) return [];
-  const [tasks, shares, prior] = D.shares[t], most = Math.max(prior, ...shares.map(Math.abs));
-  const row = (what, share) => [what, bar(share, null, most), el("span", { class: "number" }, `${(100 * share).toFixed(1)} %`)];
-  return part("Whose data made its coefficients", el("p", { class: "said" }, "How much each task is listened to, largest first."),
+  const [tasks, shares, prior, own] = D.shares[t], most = Math.max(prior, ...shares.map(Math.abs)), percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
+  const row = (what, share) => [what, bar(share, null, most), el("span", { class: "number" }, percent(share))];
+  const said = `Its own rows ${percent(own)}, rows of other tasks ${percent(1 - own - prior)}, the penalty ${percent(prior)}; by task, largest first:`;
+  return part("Whose data made its coefficients", el("p", { class: "said", id: "shares-said" }, said),
     el("div", { class: "bars", id: "shares" }, ...tasks.flatMap((u, k) => (Math.abs(shares[k]) < 5e-4 ? [] : row(link(u), shares[k]))), ...row(el("span", {}, "the penalty"), prior)));
 };
 const pointPart = (t) => {
@@ -224,7 +182,7 @@ const pointPart = (t) => {
   const { chart, X, Y } = frame(svg("svg", { role: "img", "aria-label": "Observed against predicted", id: "scatter" }), range, range, ["observed", "predicted"]);
   chart.append(svg("line", { class: "axis", x1: X(range[0]), y1: Y(range[0]), x2: X(range[1]), y2: Y(range[1]) }),
     ...points[0].map((v, k) => svg("circle", { class: "point", cx: X(v), cy: Y(points[1][k]), r: 4 })));
-  return part("Predictions", chart, el("p", { class: "said" }, `${points[0].length} of the rows given, by the model as fitted.`));
+  return part("Predictions", chart, el("p", { class: "said" }, `${points[0].length} of the rows given, by the model as fitted. Rows of the fit lie nearer to the line than new ones would: the error above is held out.`));
 };
 const fillPanel = (t) => {
   const close = el("button", { type: "button", class: "close", "aria-label": "Close", onclick: closeTask }, "×");
@@ -304,6 +262,7 @@ const drawLegend = () => {
 };
 const drawTable = () => {
   const heads = [{ key: null, label: "task", help: "" }, ...D.columns];
+  const places = Object.fromEntries(D.columns.map((c) => [c.key, decimals(columns(c.key))]));
   let order = D.names.map((_, t) => t), sorted = { key: "group", down: false }, most = ROWS_SHOWN;
   const value = (key, t) => (key === null ? D.names[t] : key === "group" && groupOf(t) < 0 ? Infinity : columns(key)[t]);
   const compare = (key, down) => (a, b) => {
@@ -316,7 +275,7 @@ const drawTable = () => {
   const kind = (key) => `${numeric(key) ? "number" : ""} of-${String(key).replace(/\W/g, "-")}`;
   const row = (t) => {
     const cells = D.columns.map((c) => el("td", { class: kind(c.key) + (lost(c.key, columns(c.key)[t]) ? " lost" : "") },
-      c.key === "group" ? (groupOf(t) < 0 ? "–" : String(groupOf(t) + 1)) : told(c.key, columns(c.key)[t])));
+      c.key === "group" ? (groupOf(t) < 0 ? "–" : String(groupOf(t) + 1)) : told(c.key, columns(c.key)[t], places[c.key])));
     return el("tr", { "data-task": t, class: t === opened ? "open" : null }, el("td", {}, link(t)), ...cells);
   };
   const body = el("tbody", {});
@@ -355,8 +314,9 @@ const saveTable = (name, rows) => {
   save(name, "text/csv", rows.map((row) => row.map(cell).join(",")).join("\n") + "\n");
 };
 const coefficientTable = () => {
-  const head = ["task", "feature", "coefficient", ...(D.coef_se ? ["standard error"] : [])];
-  return [head, ...D.names.flatMap((task, t) => D.features.map((feature, j) => [task, feature, D.coef[t][j], ...(D.coef_se ? [D.coef_se[t][j]] : [])]))];
+  const head = ["task", "feature", "coefficient", ...(D.coef_se ? ["standard error", "low", "high"] : [])];  // of the 90 % interval
+  const range = (w, se) => (se === null ? [null, null, null] : [se, w - 1.645 * se, w + 1.645 * se].map((v) => Number(v.toPrecision(4))));
+  return [head, ...D.names.flatMap((task, t) => D.features.map((feature, j) => [task, feature, D.coef[t][j], ...(D.coef_se ? range(D.coef[t][j], D.coef_se[t][j]) : [])]))];
 };
 const PAINT = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-size", "font-family", "text-anchor", "visibility"];
 const pictureText = () => {  // a copy that needs no style sheet

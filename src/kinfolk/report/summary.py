@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk._version import __version__
-from kinfolk.estimators.gamtlcv import feature_scale
 from kinfolk.explain.kin import kinship
 from kinfolk.explain.summary import group_lines, standard_errors
-from kinfolk.methods.model import Model, as_model
+from kinfolk.methods.gamtl.defaults import feature_scale
+from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.progress import Callback, report
 from kinfolk.report.errors import TaskErrors, task_errors
@@ -39,7 +39,7 @@ class _Seen(NamedTuple):
 
 
 def summarize(
-    fitted: Any,
+    fitted: Fitted,
     X: Any = None,
     y: Any = None,
     *,
@@ -75,15 +75,11 @@ def summarize(
     model = as_model(fitted, "report")
     names = plain_names(model.labels)
     group = task_groups(model)
-    seen = None
-    errors = None
-    if X is not None and y is not None:
-        seen = _read(model, X, y, sample_weight)
-        errors = task_errors(model, seen.rows, seen.X, seen.gram, groups=groups, callback=callback)
+    seen = None if X is None or y is None else _read(model, X, y, sample_weight)
+    errors = None if seen is None else task_errors(model, *seen, groups=groups, callback=callback)
     shown = _shown(model)
     kin = kinship(model) if confidence is None and model.structure is not None else None
     sure = _confidence(kin if confidence is None else confidence, shown, len(names))
-    view = view_of(model, group, shown, confidence=sure, callback=callback)
     features = _features(model, len(shown))
     summary = {
         "title": title or f"{model.name}: {counted(len(names), 'task')}",
@@ -93,7 +89,7 @@ def summarize(
         "headline": headline(model, names, group, errors, kin),
         "effect": effect_word(errors),
         "kinds": group_lines(model, kin, [in_text(name) for name in names]),
-        "view": view,
+        "view": view_of(model, group, shown, confidence=sure, callback=callback),
         "names": [names[t] for t in shown],
         **_table(model, group, errors, shown),
         **_coefficients(model, group, shown, features),
@@ -215,7 +211,7 @@ def _points(model: Model, seen: _Seen, shown: NDArray[np.intp]) -> list[Any]:
         index = by_label.get(model.labels[t : t + 1].tolist()[0], np.empty(0, np.intp))
         if len(index) > most:
             index = index[np.linspace(0, len(index) - 1, most).round().astype(np.intp)]
-        predicted = seen.X[at.row[index]] @ model.coef[t] + model.intercept[t]
+        predicted = model.predict(seen.X[at.row[index]], np.full(len(index), t))
         found.append([short(at.y[index]), short(predicted)])
     return found
 

@@ -17,6 +17,7 @@ from kinfolk.progress import Callback, report
 from kinfolk.report.plain import short
 from kinfolk.report.positions import positions
 from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.graph.edges import entries
 
 NEIGHBORS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 MANY = 500  # tasks up to which graphs of other sparsity are solved for: 2,000 would take minutes
@@ -108,8 +109,7 @@ def _level(A: sparse.csr_array, confidence: sparse.csr_array | None = None) -> d
     i, j, weight = heaviest_edges(A)
     level = {"i": i.tolist(), "j": j.tolist(), "w": short(weight)}
     if confidence is not None:
-        found = confidence[i, j]  # sparse or not, by the version of SciPy
-        level["c"] = short(np.ravel(found.toarray() if sparse.issparse(found) else found), 2)
+        level["c"] = short(entries(confidence, i, j), 2)
     return level | {"neighbors": round(A.nnz / max(A.shape[0], 1), 1)}
 
 

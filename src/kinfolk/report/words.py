@@ -19,8 +19,11 @@ from kinfolk.words import counted, listed, written
 CERTIFICATES = {
     "weights_residual": "Gradient in the coefficients, relative (0 at the optimum for the final graph)",
     "graph_residual": "Violation of the optimality conditions of the graph, relative",
-    "duality_gap": "Duality gap of the last step: the objective is at most this far, relative, above its minimum",
-    "certified": "Share of tasks for which it is proven that no pair outside the candidates wants an edge",
+    "duality_gap": "Joint gap: so much, relative, the best graph for the final coefficients would lie below this one",
+    "last_step_gap": "Duality gap of the last graph step, for the coefficients before it",
+    "certified": "Share of tasks for which that step is proven best over all pairs",
+    "shown_gap": "Duality gap of the graph that is drawn",
+    "shown_certified": "The same share for the graph that is drawn",
     "residual": "Residual of the normal equations, relative",
     "precision_gap": "Duality gap of the precision matrix, per task",
     "gradient": "Gradient of the likelihood at the end, scaled",
@@ -32,11 +35,7 @@ CERTIFICATES = {
 
 
 def headline(
-    model: Model,
-    names: list[str],
-    groups: NDArray[np.intp],
-    errors: TaskErrors | None,
-    kin: Kinship | None = None,
+    model: Model, names: list[str], groups: NDArray[np.intp], errors: TaskErrors | None, kin: Kinship | None = None
 ) -> list[str]:
     """The verdict first: does sharing help, whom, what to do; then the groups, who stands alone, the size."""
     shown = [in_text(name) for name in names]
@@ -99,7 +98,7 @@ def certificate(model: Model) -> dict[str, Any]:
         said.append(f"The objective fell from {history[0]:.6g} to {history[-1]:.6g} {end}")
     rows = [
         [CERTIFICATES.get(key, key.replace("_", " ")), f"{float(value):.2g}"]
-        for key, value in course.optimality.items()
+        for key, value in model.optimality.items()
         if np.ndim(value) == 0 and np.isfinite(float(value))
     ]
     return {"said": said, "rows": rows, "history": short(history, 8)}

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.files import replacing
+from kinfolk.files import write_text
 from kinfolk.methods.structures import Structure
 from kinfolk.reproduce.methods import METHODS, ORACLE, PLANE_ORACLE, Fitted, Method
 from kinfolk.reproduce.recovery import recovered
@@ -119,8 +119,7 @@ def compute_cell(cell: Cell, folder: Path) -> dict[str, Any]:
     messages = dict.fromkeys([*fitted.messages, *(str(w.message) for w in caught)])
     result = {"key": cell.key, **_judged(cell, rows, fitted), "cpu_seconds": cpu, "wall_seconds": wall}
     result |= {"params": fitted.params, "messages": list(messages)[:3]}
-    with replacing(cell.path(folder)) as partial:
-        partial.write_text(json.dumps(_plain(result)))
+    write_text(cell.path(folder), json.dumps(_plain(result)))
     return result
 
 

@@ -17,6 +17,7 @@ from kinfolk.plots import plot_graph, plot_structure
 from kinfolk.plots.canvas import bare
 from kinfolk.plots.layouts import separated
 from kinfolk.reproduce.cells import structure_from_dict
+from kinfolk.reproduce.methods import ORDER
 from kinfolk.reproduce.settings import Setting
 from kinfolk.reproduce.splits import split
 from kinfolk.reproduce.yardsticks import SAME_PLACE, yardstick
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DRAWN = ("MTRL", "MSSL", "BMSL", "TAT", "GFL", "CCMTL", "GAMTL", "RBF-GAMTL", "GAMTLCV")
+FAR = 2.0  # times the median distance: tasks that are farther apart are drawn as far as this
 DRAWN_AS = {
     "graph": "graph",
     "tree": "tree",
@@ -38,19 +39,19 @@ DRAWN_AS = {
 def layout_of(setting: Setting) -> tuple[Array, str]:
     """Positions of the tasks by the setting's yardstick, and a line that says where they come from.
 
-    Two dimensions, for print (the paper scales to three); tasks that would cover each other are moved apart.
+    Two dimensions, for print (the paper scales to three); tasks that would cover each other are moved apart, and one
+    that lies far from all others does not press these together.
     """
     D, source = yardstick(setting)
-    found = embed(D, dimensions=2)
-    return separated(
-        found.coordinates
-    ), f"coordinates: MDS of {source}, stress {found.stress:.2f}, overlaps moved apart"
+    found = embed(np.minimum(D, FAR * np.median(D[D > 0])), dimensions=2)
+    said = f"coordinates: MDS of {source}, at most {FAR:g} times their median, stress {found.stress:.2f}"
+    return separated(found.coordinates), f"{said}, overlaps moved apart"
 
 
 def structure_figure(setting: Setting, results: Mapping[str, Any], path: Path) -> tuple[Path, str]:
     """All structures of a setting's first run side by side; returns the picture and its caption."""
     xy, source = layout_of(setting)
-    drawn = [name for name in DRAWN if "structure" in results.get(name, {}).get(0, {})]
+    drawn = [name for name in ORDER if "structure" in results.get(name, {}).get(0, {})]
     figure, axes = _sheet(len(drawn))
     names = list(range(1, len(xy) + 1))  # numbers as in the paper; car parks in the order of the file
     for ax, name in zip(axes, drawn, strict=False):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import kinfolk.reproduce.tables as tables
-from kinfolk.files import replacing
+from kinfolk.files import write_text
 from kinfolk.reproduce.cells import Results, cells_of, left_out
 from kinfolk.reproduce.checks import check_table, checks
 from kinfolk.reproduce.figures import network_figure, structure_figure, trace_figure
@@ -46,18 +46,18 @@ Block = tuple[str, Any]  # what it is ("part", "heading", "text", "note", "table
 def write_reproduction(settings: list[Setting], results: Results, out: Path, *, failures: list[str]) -> Path:
     """Write tables, figures, `reproduction.md` and `reproduction.html` below `out`; returns the page."""
     blocks = list(_blocks(settings, results, out, failures))
-    _write(out / "reproduction.md", "\n".join(_markdown(*block) for block in blocks if block[0] != "picture"))
+    write_text(out / "reproduction.md", "\n".join(_markdown(*block) for block in blocks if block[0] != "picture"))
     page = out / "reproduction.html"
     links = "".join(f'<a href="#{_anchor(text)}">{escape(text)}</a>' for kind, text in blocks if kind == "part")
     body = "\n".join(_html(*block) for block in blocks)
-    _write(page, f"{_HEAD}<nav>{links}</nav>\n{body}\n</body>\n</html>\n")
+    write_text(page, f"{_HEAD}<nav>{links}</nav>\n{body}\n</body>\n</html>\n")
     return page
 
 
 def _blocks(settings: list[Setting], results: Results, out: Path, failures: list[str]) -> Iterator[Block]:
     """The whole report from top to bottom; its CSV tables and figures are written on the way."""
     claims = check_table(checks(results))
-    _write(out / "tables" / "claims.md", tables.to_markdown(claims))
+    write_text(out / "tables" / "claims.md", tables.to_markdown(claims))
     if len(claims) > 1:
         yield "part", "The claims"
         yield "text", CLAIMS
@@ -85,23 +85,23 @@ def _section(setting: Setting, found: dict[str, Any], out: Path) -> Iterator[Blo
     yield "heading", setting.title
     yield "note", setting.note
     errors = tables.error_rows(setting, found)
-    _write(out / "tables" / f"{setting.key}.csv", tables.to_csv(errors))
+    write_text(out / "tables" / f"{setting.key}.csv", tables.to_csv(errors))
     yield "table", ("", tables.error_table(setting, errors))
     remarks = tables.remarks(found)
     if remarks:
         yield "list", remarks
     structure = tables.recovery_rows(found)
     if structure:
-        _write(out / "tables" / f"{setting.key}-structure.csv", tables.to_csv(structure))
+        write_text(out / "tables" / f"{setting.key}-structure.csv", tables.to_csv(structure))
         yield "table", ("Structure recovered", tables.recovery_table(structure))
     if setting.part in ("birmingham", "parkinsons"):
         beside = tables.agreement_rows(setting.key, found)
         if beside:
-            _write(out / "tables" / f"{setting.key}-agreement.csv", tables.to_csv(beside))
+            write_text(out / "tables" / f"{setting.key}-agreement.csv", tables.to_csv(beside))
             yield "table", (f"Beside the yardstick, {yardstick(setting).words}", tables.agreement_table(beside))
     if setting.part == "birmingham":
         sparse = tables.sparse_rows(found)
-        _write(out / "tables" / f"{setting.key}-one-day.csv", tables.to_csv(sparse))
+        write_text(out / "tables" / f"{setting.key}-one-day.csv", tables.to_csv(sparse))
         yield "table", ("The four lots with one training day, pooled", tables.plain_table(sparse, 4))
     if any("structure" in cell for cells in found.values() for cell in cells.values()):
         stem = str(out / "figures" / setting.key)
@@ -188,14 +188,9 @@ def _html_table(caption: str, table: tables.Table) -> str:
     return f'<div class="wide"><table>{title}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
 
 
-def _write(path: Path, text: str) -> None:
-    with replacing(path) as partial:
-        partial.write_text(text, encoding="utf-8")
-
-
 def insert_tables(tables_file: Path, document: Path) -> None:
     """Put the Markdown tables into a document, in place of what follows its marker."""
     text = document.read_text(encoding="utf-8")
     if MARKER not in text:
         raise ValueError(f"{document} has no line {MARKER!r}, below which the tables could go: add it")
-    _write(document, text.partition(MARKER)[0] + MARKER + "\n\n" + tables_file.read_text(encoding="utf-8"))
+    write_text(document, text.partition(MARKER)[0] + MARKER + "\n\n" + tables_file.read_text(encoding="utf-8"))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.judge.errors import Errors
 from kinfolk.rows.gram import Array
 
 
@@ -24,14 +25,9 @@ def score(y: Array, prediction: Array, codes: NDArray[np.intp], n_tasks: int) ->
     >>> round(found["pooled"], 3), round(found["tasks"], 3)
     (2.944, 2.268)
     """
-    if prediction.shape != y.shape or not np.isfinite(prediction).all():
-        raise ValueError(f"predictions of shape {prediction.shape} for {len(y)} rows must be finite, one per row")
-    squared = (prediction - y) ** 2
-    rows = np.bincount(codes, minlength=n_tasks)
-    with np.errstate(invalid="ignore"):
-        by_task = np.sqrt(np.bincount(codes, squared, minlength=n_tasks) / rows)
-    pooled = float(np.sqrt(squared.mean()))
-    return {"pooled": pooled, "tasks": float(by_task[rows > 0].mean()), "by_task": by_task, "test_rows": rows}
+    found = Errors.of_predictions(y, prediction, codes, n_tasks)
+    rows = found.task_rows.astype(int)
+    return {"pooled": found.pooled(), "tasks": found.tasks(), "by_task": found.by_task(), "test_rows": rows}
 
 
 def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:

@@ -13,7 +13,7 @@ VERSION = 1  # of the protocols; a new one starts all cells anew
 PARTS = ("synthetic", "wiener", "birmingham", "parkinsons")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Setting:
     """One data set under one protocol: one table of the report.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from os import environ
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,10 @@ from numpy.typing import NDArray
 from kinfolk.datasets import load_birmingham, load_parkinsons, make_circle, make_groups, make_wiener_network
 from kinfolk.reproduce.settings import Setting
 from kinfolk.rows.gram import Array
+
+# Callers name the folder of the data, so that a table kept from another folder is not taken for one in this.
+_load_birmingham = lru_cache(maxsize=4)(load_birmingham)
+_load_parkinsons = lru_cache(maxsize=2)(load_parkinsons)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +83,13 @@ def wiener(run: int, *, n_samples: int) -> Split:
 
 def birmingham(run: int, *, windows: str, lags: int) -> Split:
     """The first week trains, the other ten are the test; days are folds. `run` only draws folds."""
-    data = _birmingham(windows, lags)
+    data = _load_birmingham(windows=windows, lags=lags, data_home=environ.get("KINFOLK_DATA"))
     return _scaled(Split(*_rows(data), data.tasks, data.groups, persistent=lags))
 
 
 def parkinsons(run: int, *, inputs: str, by: str, ratio: float) -> Split:
     """A share of the rows, or of the sittings, of every patient trains."""
-    data = _parkinsons(inputs)
+    data = _load_parkinsons(inputs=inputs, data_home=environ.get("KINFOLK_DATA"))
     table = _table(data, data.data)
     unit = data.groups if by == "sittings" else np.arange(len(table))
     rng = np.random.default_rng(run)
@@ -97,22 +102,12 @@ def parkinsons(run: int, *, inputs: str, by: str, ratio: float) -> Split:
 
 
 SOURCES: dict[str, Any] = {
-    "syn1": lambda run, **options: synthetic(make_groups, run, **options),
-    "syn2": lambda run, **options: synthetic(make_circle, run, **options),
+    "syn1": partial(synthetic, make_groups),
+    "syn2": partial(synthetic, make_circle),
     "wiener": wiener,
     "birmingham": birmingham,
     "parkinsons": parkinsons,
 }
-
-
-@lru_cache(maxsize=4)
-def _birmingham(windows: str, lags: int) -> Any:
-    return load_birmingham(windows=windows, lags=lags)
-
-
-@lru_cache(maxsize=2)
-def _parkinsons(inputs: str) -> Any:
-    return load_parkinsons(inputs=inputs)
 
 
 def _rows(data: Any) -> tuple[Array, Array, Array, Array]:

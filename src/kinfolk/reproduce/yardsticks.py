@@ -19,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 
 from kinfolk.datasets import load_birmingham
 from kinfolk.diagnostics import conditional_kl, dtw_distances
-from kinfolk.reproduce.settings import SETTINGS, Setting
+from kinfolk.reproduce.settings import Setting
 from kinfolk.reproduce.splits import split
 from kinfolk.rows.gram import Array
 
@@ -38,14 +38,9 @@ class Yardstick(NamedTuple):
     words: str
 
 
+@lru_cache(maxsize=4)
 def yardstick(setting: Setting) -> Yardstick:
     """What a setting's structures are held beside; equal calls compute it once."""
-    return _yardstick(setting.key)
-
-
-@lru_cache(maxsize=4)
-def _yardstick(key: str) -> Yardstick:
-    setting = next(setting for setting in SETTINGS if setting.key == key)
     rows = split(setting, 0)
     if setting.part == "birmingham":
         return Yardstick(_warping(rows.tasks), "constrained DTW of occupancy (band 10 %)")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.rows.gaps import Gap
 from kinfolk.rows.gram import Array
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tables import Table, read_table
 from kinfolk.rows.tasks import Rows, Schema, held_against, read_for_predict, read_rows
+from kinfolk.words import warn_user
 
 FAR = 1 / 2  # of the width between the limits: rows nearer to them are clipped without a word, as any sample has some
 
@@ -64,6 +65,17 @@ class Columns:
         """The fitted transformers, in order."""
         return [step for step in (self.transformer, self.basis) if step is not None]
 
+    @property
+    def gaps(self) -> list[Gap]:
+        """Features with missing values, and what was filled in."""
+        return self.transformer.gaps() if isinstance(self.transformer, TableRules) else []
+
+    def plain_features(self, d: int) -> NDArray[np.intp]:
+        """Places of those of the d features that are columns of numbers as they are."""
+        if isinstance(self.transformer, TableRules):
+            return self.transformer.numbers()
+        return np.arange(d if not self.steps else 0)
+
     def features(self, table: Table) -> Array:
         """Features of a table without its task column."""
         return self._with_basis(self._transformed(table))
@@ -90,7 +102,7 @@ class Columns:
     def _note(self, which: NDArray[np.intp], table: Table) -> str:
         """The same for the same columns, so that a warning comes once, however many blocks of rows are predicted."""
         assert self.limits is not None
-        names = table.names if self.transformer is None else names_out(self.transformer, table)
+        names = table.names if self.transformer is None else names_out(self.transformer, table.names)
         told = [
             f"{repr(names[j]) if names else f'feature {j}'} ({self.limits[0, j]:.4g} to {self.limits[1, j]:.4g})"
             for j in which[:3]
@@ -117,12 +129,12 @@ class Columns:
     def _tell(self, table: Table) -> None:
         """Warn of what new rows have that those of fit had not: categories, gaps."""
         for remark in self.transformer.remarks(table.native) if isinstance(self.transformer, TableRules) else ():
-            warnings.warn(remark, UserWarning, stacklevel=5)
+            warn_user(remark)
 
     def including(self, table: Table) -> Columns:
-        """The same with limits that hold the rows of a table without its task column."""
-        if self.limits is None:
-            return self
+        """The same with limits that hold the rows of a table without its task column; none, if there were too few."""
+        if self.limits is None or np.isinf(self.limits).all():
+            return replace(self, limits=None)
         X = self._transformed(table)
         low = np.minimum(self.limits[0], X.min(axis=0))
         return replace(self, limits=np.array([low, np.maximum(self.limits[1], X.max(axis=0))]))
@@ -160,10 +172,9 @@ def as_features(X: Any) -> Array:
     return X
 
 
-def names_out(transformer: Any, table: Table) -> tuple[str, ...] | None:
-    """Names of the features that a transformer makes, if it tells."""
+def names_out(transformer: Any, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """Names of the features that a transformer makes of columns with these names, if it tells."""
     try:
-        given = None if table.names is None else np.asarray(table.names, dtype=object)
-        return tuple(transformer.get_feature_names_out(given))
+        return tuple(transformer.get_feature_names_out(None if names is None else np.asarray(names, dtype=object)))
     except (AttributeError, ValueError, TypeError):
         return None

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.memory import check_memory
-from kinfolk.rows.moments import TINY, Array, centred, moments_of_rows, moments_of_wide
+from kinfolk.rows.moments import TINY, Array, Moments, centred, moments_of_rows, moments_of_wide
 
 __all__ = ["TINY", "Array", "GramStats", "check_size", "is_shared", "squared_errors", "task_loss"]
 
@@ -35,6 +35,7 @@ class GramStats:
     x_mean, y_mean : arrays of shape (T, d) and (T,)
     G, b, yy : arrays of shape (T, d, d), (T, d) and (T,), centred at the means
     feature_names : names of the d features, or None
+    span : (2, d), least and largest value of every feature in any task, or None if nobody knows
 
     Examples
     --------
@@ -51,6 +52,7 @@ class GramStats:
     b: Array
     yy: Array
     feature_names: tuple[str, ...] | None = None
+    span: Array | None = None
     _memory: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -73,6 +75,13 @@ class GramStats:
         return cls.from_codes(X, y, codes, labels, weight=weight, feature_names=feature_names)
 
     @classmethod
+    def of_moments(
+        cls, moments: Moments, slots: NDArray[np.intp], labels: NDArray[Any], names: tuple[str, ...] | None = None
+    ) -> GramStats:
+        """Statistics of the tasks in some slots."""
+        return cls(labels, *moments.statistics(slots), names, moments.span[:, :-2])
+
+    @classmethod
     def from_codes(
         cls,
         X: Array,
@@ -87,7 +96,7 @@ class GramStats:
         T, d = len(labels), X.shape[1]
         check_size(T, d)
         moments = moments_of_rows(X, y, codes, T, weight)
-        return cls(labels, *moments.statistics(np.arange(T)), feature_names)
+        return cls.of_moments(moments, np.arange(T), labels, feature_names)
 
     @classmethod
     def from_wide(
@@ -108,7 +117,7 @@ class GramStats:
         T, d = Y.shape[1], X.shape[1]
         if np.isnan(Y).any():
             check_size(T, d)
-            return cls(labels, *moments_of_wide(X, Y, weight).statistics(np.arange(T)), feature_names)
+            return cls.of_moments(moments_of_wide(X, Y, weight), np.arange(T), labels, feature_names)
         w = np.ones(len(X)) if weight is None else weight
         x_mean, Xw = centred(X, w)
         y_mean, Yw = centred(Y, w)
@@ -121,6 +130,7 @@ class GramStats:
             Yw.T @ Xw,
             np.einsum("nt,nt->t", Yw, Yw),
             feature_names,
+            np.array([X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)]),
         )
 
     @property
@@ -140,7 +150,10 @@ class GramStats:
         # The mean moves by the second part's share of the rows; the squares grow by what lies between the two means.
         share = np.divide(two.n, n, out=np.zeros_like(n), where=n > 0)
         dx, dy = two.x_mean - one.x_mean, two.y_mean - one.y_mean
-        return one._updated(n, dx * share[:, None], dy * share, two, dx, dy, one.n * share, sign=1)
+        span = None
+        if one.span is not None and two.span is not None:
+            span = np.array([np.minimum(one.span[0], two.span[0]), np.maximum(one.span[1], two.span[1])])
+        return replace(one._updated(n, share, two, dx, dy, sign=1), span=span)
 
     def __sub__(self, other: GramStats) -> GramStats:
         """Undo an addition: the statistics without the rows of `other`."""
@@ -153,28 +166,19 @@ class GramStats:
         n[n < 1e-9 * np.maximum(whole.n, 1)] = 0.0
         share = np.divide(part.n, n, out=np.zeros_like(n), where=n > 0)
         dx, dy = whole.x_mean - part.x_mean, whole.y_mean - part.y_mean
-        left = whole._updated(n, dx * share[:, None], dy * share, part, dx, dy, whole.n * share, sign=-1)
+        left = whole._updated(n, share, part, dx, dy, sign=-1)
         # Rounding may leave less than nothing of a column or target that hardly varies.
         j = np.arange(left.n_features)
         left.G[:, j, j] = np.maximum(left.G[:, j, j], 0.0)
         return replace(left, yy=np.maximum(left.yy, 0.0)).emptied(n == 0)
 
-    def _updated(
-        self,
-        n: Array,
-        x_shift: Array,
-        y_shift: Array,
-        other: GramStats,
-        dx: Array,
-        dy: Array,
-        c: Array,
-        sign: int,
-    ) -> GramStats:
+    def _updated(self, n: Array, share: Array, other: GramStats, dx: Array, dy: Array, sign: int) -> GramStats:
+        c = self.n * share
         return replace(
             self,
             n=n,
-            x_mean=self.x_mean + x_shift,
-            y_mean=self.y_mean + y_shift,
+            x_mean=self.x_mean + dx * share[:, None],
+            y_mean=self.y_mean + dy * share,
             # Squares of both: those within each, plus c = n1 n2 / (n1 + n2) times the product of the shifts.
             G=self.G + sign * (other.G + (c[:, None] * dx)[:, :, None] * dx[:, None, :]),
             b=self.b + sign * (other.b + (c * dy)[:, None] * dx),
@@ -222,7 +226,8 @@ class GramStats:
         G = self.G[:1] if self.G.strides[0] == 0 else self.G  # one matrix for all tasks stays one
         G = np.broadcast_to(G[:, columns[:, None], columns], (self.n_tasks, len(columns), len(columns)))
         names = None if self.feature_names is None else tuple(self.feature_names[j] for j in columns)
-        return replace(self, x_mean=self.x_mean[:, columns], G=G, b=self.b[:, columns], feature_names=names)
+        span = None if self.span is None else self.span[:, columns]
+        return replace(self, x_mean=self.x_mean[:, columns], G=G, b=self.b[:, columns], feature_names=names, span=span)
 
     def scaled(self, factor: ArrayLike) -> GramStats:
         """Statistics with the weight of every task multiplied by `factor` (scalar or one per task).
@@ -236,7 +241,15 @@ class GramStats:
         """Statistics of the features divided by `scale` (d,)."""
         # One G for all tasks stays one.
         G = self.G[0] / scale / scale[:, None] if self.G.strides[0] == 0 else self.G / scale / scale[:, None]
-        return replace(self, x_mean=self.x_mean / scale, G=np.broadcast_to(G, self.G.shape), b=self.b / scale)
+        span = None if self.span is None else self.span / scale
+        G = np.broadcast_to(G, self.G.shape)
+        return replace(self, x_mean=self.x_mean / scale, G=G, b=self.b / scale, span=span)
+
+    def mapped(self, A: Array) -> GramStats:
+        """Statistics of the features X A, for A (d, d)."""
+        G = self.G[0] if self.G.strides[0] == 0 else self.G
+        G = np.broadcast_to(A.T @ G @ A, self.G.shape)
+        return replace(self, x_mean=self.x_mean @ A, G=G, b=self.b @ A, span=None)
 
     def is_shared(self) -> bool:
         """Whether all tasks have the same G (shared inputs, nothing missing)."""
@@ -276,6 +289,19 @@ def squared_errors(gram: GramStats, coef: Array, intercept: Array) -> Array:
     # Centred rows have no cross term with the mean: errors within, plus n times the squared error of the means.
     off = gram.y_mean - intercept - np.einsum("...td,td->...t", coef, gram.x_mean)
     return task_loss(gram, coef) + gram.n * off**2
+
+
+def order_by_content(G: Array, b: Array) -> NDArray[np.intp]:
+    """Positions of tasks ordered by what their features explain, each alone: units, labels and columns play no part."""
+    own = np.diagonal(G, axis1=1, axis2=2)
+    explained = np.divide(b**2, own, out=np.zeros_like(b), where=own > 0).sum(axis=1)
+    return np.argsort(explained, kind="stable")
+
+
+def evenly_chosen(gram: GramStats, count: int) -> NDArray[np.intp]:
+    """Positions of up to `count` tasks that stand for all, whatever these are called."""
+    some = np.unique(np.linspace(0, gram.n_tasks - 1, min(count, gram.n_tasks)).astype(np.intp))
+    return np.sort(order_by_content(gram.G, gram.b)[some])
 
 
 def check_size(T: int, d: int) -> None:

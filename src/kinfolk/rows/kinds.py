@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Any, NamedTuple
 
 import narwhals as nw
@@ -12,16 +15,27 @@ TRUTH = {"true": 1.0, "false": 0.0}
 DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})([ T].*)?|\d{1,2}:\d{2}(:\d{2}.*)?")
 DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "")
 HOURS = ("", "%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%H:%M:%SZ", "%H:%M:%S%z")
-DECIMAL_COMMA = re.compile(r"[-+]?\d*,\d+")
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "?", "-", "--", "n.a.")
+# A number as people write it, by its decimal mark: thousands apart, a currency or per cent, a loss in brackets.
+WRITTEN = {
+    mark: re.compile(
+        rf"\(?[-+]?\s?[$€£¥]?\s?(?:\d{{1,3}}(?:[{thousands}'\s]\d{{3}})+|\d+)(?:[{mark}]\d*)?(?:[eE][-+]?\d+)?\s?[%$€£¥]?\)?"
+    )
+    for mark, thousands in ((".", ","), (",", "."))
+}
+PLAIN = re.compile(r"[-+]?[\d.]+([eE][-+]?\d+)?|[-+]?(inf|nan)")
+NO_DIGITS = re.compile(r"[^\d.,eE+-]")
+NUMBERS = ("number", "comma", "truth")  # kinds of columns that become one number each
 AT_ONCE = 100  # columns in a question: engines plan thousands of expressions badly
+DIGITS = re.compile(r"\d+")
 FIRST = 1000  # texts that are looked at before all are
 MICROSECONDS = 86_400_000_000  # of a day
 CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}  # days
 
 
-def kind_of_texts(texts: list[str]) -> str:
+def kind_of_texts(texts: list[str], decimal: str = ".") -> str:
     """What the different texts of a column are: category, truth, date, number, mixed (numbers and some text), comma
-    (numbers with a decimal comma) or empty.
+    (numbers with a decimal comma) or empty; `decimal` is the mark of numbers that can have either.
 
     Examples
     --------
@@ -35,31 +49,47 @@ def kind_of_texts(texts: list[str]) -> str:
     if day_format(texts) is not None:
         return "date"
     # Of many different texts the first tell whether these are numbers at all.
-    if not any(number_in(text) is not None for text in texts[:FIRST]):
+    if not any(number_in(text, mark) is not None for text in texts[:FIRST] for mark in WRITTEN):
         return "category"
-    numeric = sum(number_in(text) is not None for text in texts)
-    if numeric == len(texts):
-        return "number"
-    if any(map(DECIMAL_COMMA.fullmatch, texts)) and all(number_in(t.replace(",", ".")) is not None for t in texts):
-        return "comma"
+    numeric = 0
+    for mark in sorted(WRITTEN, key=lambda mark: mark != decimal):
+        numeric = max(numeric, sum(number_in(text, mark) is not None for text in texts))
+        if numeric == len(texts):
+            return "comma" if mark == "," else "number"
     return "mixed" if 2 * numeric >= len(texts) else "category"
 
 
 def day_format(texts: list[str]) -> str | None:
-    """How all of these texts write their days, the day before the month where both can be; None if they are no dates.
+    """How these texts write their days, the day before the month where both can be; None if some are no dates.
 
     >>> day_format(["1/2/2024", "1/13/2024 10:30"]), day_format(["1/2/2024"]), day_format(["Monday"])
     ('%m/%d/%Y', '%d/%m/%Y', None)
+    >>> day_format(["2024-05-01", "13.5.2024"])
+    '%Y-%m-%d|%d.%m.%Y'
     """
-    if not all(map(DATE.fullmatch, texts)):
-        return None
-    return next((day for day in DAYS if all(parsed(text, day) is not None for text in texts)), None)
+    left = texts if all(map(DATE.fullmatch, texts)) else []
+    found: list[str] = []
+    # Texts that begin alike, as 2024- or 13., write their days alike.
+    for start in dict.fromkeys(map(_start, left)):
+        alike = [text for text in left if _start(text) == start]
+        day = next((day for day in DAYS if all(parsed(text, day) is not None for text in alike)), None)
+        if day is None:
+            return None
+        found.append(day)
+    return "|".join(sorted(found, key=DAYS.index)) if found else None
 
 
-def parsed(text: str, day: str) -> int | None:
-    """A date or time, whose day is written like this, as microseconds since 1970; None if it is neither."""
+def _start(text: str) -> tuple[bool, str]:
+    """Whether the year comes first, and what follows the first number."""
+    digits = DIGITS.match(text)
+    end = digits.end() if digits else 0
+    return end == 4, text[end : end + 1]
+
+
+def parsed(text: str, days: str) -> int | None:
+    """A date or time, whose day is written in one of these ways, as microseconds since 1970; None if it is neither."""
     mark = "T" if "T" in text else " "
-    for hour in HOURS:
+    for day, hour in product(days.split("|"), HOURS):
         try:
             time = datetime.strptime(text, f"{day}{mark if day and hour else ''}{hour}")
         except ValueError:
@@ -78,7 +108,17 @@ class TextCounts(NamedTuple):
 
 def is_text(kind: Any) -> bool:
     """Whether a column of this type holds words."""
-    return kind in (nw.String, nw.Categorical, nw.Enum) or kind == nw.Object
+    return kind in (nw.String, nw.Categorical, nw.Enum, nw.Time) or kind == nw.Object
+
+
+def is_date(kind: Any) -> bool:
+    """Whether a column of this type holds dates, or dates with times."""
+    return kind in (nw.Date, nw.Datetime)
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a column of this type holds numbers, true and false, or durations, which count in days."""
+    return bool(kind.is_numeric()) or kind in (nw.Boolean, nw.Duration)
 
 
 def text_counts(frame: Any, name: str) -> TextCounts:
@@ -87,11 +127,25 @@ def text_counts(frame: Any, name: str) -> TextCounts:
     text = frame.select(nw.col(name).cast(nw.String))
     counted = here(text.group_by(name, drop_null_keys=False).agg(nw.len().alias("_rows")))
     texts = dict(zip(counted[name].to_list(), counted["_rows"].to_list(), strict=True))
-    gone = [text for text in texts if is_missing(text) or (text == "nan" and not kept)]
-    missing = sum(texts.pop(text) for text in gone)
-    if not kept:
-        texts = {plain_number(text): count for text, count in texts.items()}
-    return TextCounts(texts, missing)
+    counts: Counter[str | None] = Counter()
+    for text, count in texts.items():
+        counts[as_written(text, kept)] += count
+    missing = counts.pop(None, 0)
+    return TextCounts({text: count for text, count in counts.items() if text is not None}, missing)
+
+
+def as_written(value: Any, text: bool = True) -> str | None:
+    """A value as text without spaces around it; None for what stands for no value. Numbers as people write them.
+
+    >>> as_written(" Rome "), as_written("n/a"), as_written(None), as_written("7.0", False)
+    ('Rome', None, None, '7')
+    """
+    if is_missing(value):
+        return None
+    word = (value.decode(errors="replace") if isinstance(value, bytes) else str(value)).strip()
+    if word in MISSING:
+        return None
+    return word if text else plain_number(word)
 
 
 def is_missing(value: Any) -> bool:
@@ -118,7 +172,7 @@ def summaries(frame: Any, names: list[str], schema: Any) -> dict[str, dict[str, 
         return summaries(frame, names[:AT_ONCE], schema) | summaries(frame, names[AT_ONCE:], schema)
     asked: dict[str, Any] = {}
     for j, name in enumerate(names):
-        parts = _of_dates(name, schema[name]) if schema[name] in (nw.Date, nw.Datetime) else _of_numbers(name)
+        parts = (_of_dates if is_date(schema[name]) else _of_numbers)(name, schema[name])
         asked |= {f"{j}_{key}": value.alias(f"{j}_{key}") for key, value in parts.items()}
     if not asked:
         return {}
@@ -129,20 +183,25 @@ def summaries(frame: Any, names: list[str], schema: Any) -> dict[str, dict[str, 
         answers[names[int(place)]][what] = value
     # Different values are counted, which takes longest, only where they can be those of every row.
     whole = [name for name in names if answers[name].get("fraction") == 0.0]
+    whole = [name for name in whole if answers[name]["max"] - answers[name]["min"] + 1 >= answers[name]["count"]]
     if whole:
-        counts = here(frame.select(*(_number(name).n_unique().alias(name) for name in whole))).row(0)
+        different = [as_float(nw.col(name), schema[name]).n_unique().alias(name) for name in whole]
+        counts = here(frame.select(*different)).row(0)
         for name, count in zip(whole, counts, strict=True):
             answers[name]["distinct"] = count
     return answers
 
 
-def _number(name: str) -> Any:
-    number = nw.col(name).cast(nw.Float64)
-    return nw.when(~number.is_nan()).then(number)
+def as_float(column: Any, kind: Any) -> Any:
+    """A column or expression of numbers of this type as floats; durations in days."""
+    if kind == nw.Duration:
+        return column.dt.total_microseconds().cast(nw.Float64) / MICROSECONDS
+    return column.cast(nw.Float64)
 
 
-def _of_numbers(name: str) -> dict[str, Any]:
-    number = _number(name)
+def _of_numbers(name: str, kind: Any) -> dict[str, Any]:
+    number = as_float(nw.col(name), kind)
+    number = nw.when(~number.is_nan()).then(number)
     return {
         "min": number.min(),
         "max": number.max(),
@@ -167,16 +226,35 @@ def here(frame: Any) -> Any:
     return frame.collect() if isinstance(frame, nw.LazyFrame) else frame
 
 
-def number_in(text: str) -> float | None:
-    """A text as a number, true and false as 1 and 0; None if it is neither.
+def number_in(text: str, mark: str = ".") -> float | None:
+    """A text as a number with this decimal mark, true and false as 1 and 0; None if it is neither.
 
-    >>> number_in("1e3"), number_in("True"), number_in("1_000")
-    (1000.0, 1.0, None)
+    >>> [number_in(text) for text in ("1e3", "True", "1_000", "$1,250.50", "(7)", "12 %", "1,5")]
+    [1000.0, 1.0, None, 1250.5, -7.0, 12.0, None]
+    >>> [number_in(text, ",") for text in ("1,5", "1.250,50 €", "2.5")]
+    [1.5, 1250.5, None]
     """
     low = text.lower()
     if low in TRUTH:
         return TRUTH[low]
+    if WRITTEN[mark].fullmatch(text):
+        return float(_plain_digits(text, mark))
     try:
-        return float(text) if "_" not in text else None
+        return float(text) if "_" not in text and mark == "." else None
     except ValueError:
         return None
+
+
+def unusual_number(texts: Iterable[str]) -> str | None:
+    """The first, by the alphabet, of these texts that computers would not write for a number.
+
+    >>> unusual_number(["12", "-1.5e3"]), unusual_number(["12", "2,500", "1,250"])
+    (None, '1,250')
+    """
+    return min((text for text in texts if not PLAIN.fullmatch(text) and text.lower() not in TRUTH), default=None)
+
+
+def _plain_digits(text: str, mark: str) -> str:
+    digits = NO_DIGITS.sub("", text)
+    digits = digits.replace(".", "").replace(",", ".") if mark == "," else digits.replace(",", "")
+    return f"-{digits}" if text.startswith("(") else digits

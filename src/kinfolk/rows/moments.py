@@ -46,6 +46,7 @@ class Moments:
         self.n = np.zeros(0)
         self.reference = np.zeros((0, width))
         self.sums = np.zeros((0, width, width - 1))
+        self.span = np.array([[np.inf], [-np.inf]]) + np.zeros(width)  # least and largest value of every column
 
     def add(
         self, rows: Array, slots: NDArray[Any], weight: Array | None = None, pool: tuple[Executor, int] | None = None
@@ -55,6 +56,8 @@ class Moments:
         One batched product per number of rows, without a loop over tasks. A slot is worked on by one thread, so the
         result does not depend on the threads of the `pool`.
         """
+        if len(rows):
+            self.widen(rows.min(axis=0), rows.max(axis=0))
         order, sizes, present = sorted_by_slot(slots)
         self.reserve(int(present.max(initial=-1)) + 1)
         ends = np.cumsum(sizes)
@@ -98,6 +101,10 @@ class Moments:
         self.sums[slots] += zv
         return bool(np.isfinite(zv.sum()))
 
+    def widen(self, low: Array, high: Array) -> None:
+        """Take in columns between these values."""
+        self.span = np.array([np.minimum(self.span[0], low), np.maximum(self.span[1], high)])
+
     def centred(self, slots: NDArray[np.intp]) -> tuple[Array, Array, Array]:
         """Rows n (p,), means (p, d + 1) and centred second moments (p, d + 1, d + 1) in some slots."""
         self.reserve(int(slots.max(initial=-1)) + 1)
@@ -116,7 +123,7 @@ class Moments:
         T, d = len(slots), self.width - 2
         n, mean = np.empty(T), np.empty((T, d + 1))
         G, b, yy = np.empty((T, d, d)), np.empty((T, d)), np.empty(T)
-        step = max(1, 8 * RUN_BYTES // (8 * (d + 2) ** 2))
+        step = max(1, RUN_BYTES // (8 * (d + 2) ** 2))
         for start in range(0, T, step):
             here = slice(start, start + step)
             n[here], mean[here], S = self.centred(slots[here])

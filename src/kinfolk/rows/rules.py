@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
@@ -11,26 +10,30 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from kinfolk.rows.gaps import Gap
 from kinfolk.rows.kinds import (
     CYCLES,
-    DECIMAL_COMMA,
     MICROSECONDS,
+    NUMBERS,
     TextCounts,
+    as_float,
+    as_written,
     day_format,
-    is_missing,
+    is_date,
+    is_number,
     is_text,
     kind_of_texts,
     number_in,
     parsed,
-    plain_number,
     summaries,
     text_counts,
+    unusual_number,
 )
-from kinfolk.rows.tables import COUNTED
+from kinfolk.rows.tables import COUNTED, ID
+from kinfolk.words import counted
 
 Array = NDArray[Any]
 Rule = dict[str, Any]  # what is done with a column, in numbers and texts, so that it can be stored
-ID = re.compile(r"(?i)(.*[_ .-])?(id|ids|uuid|guid|index|rownames|row|rownumber|row_number|key|unnamed: 0)|[a-z]+I[dD]")
 REASONS = {
     "constant": "left out, since the same in all rows: {}",
     "empty": "left out, since empty: {}",
@@ -57,6 +60,7 @@ class TableRules(TransformerMixin, BaseEstimator):
     text              one column of 0 and 1 per value; of more than `max_categories` values the most frequent, the
                       others together
     dates and times   days since the first; sine and cosine of the time of year, week and day, where they differ
+    durations         days
     row numbers, ids  nothing: what counts the rows, or names each of them, knows nothing about the next
     one value, none   nothing
     ================  ==================================================================================
@@ -107,19 +111,17 @@ class TableRules(TransformerMixin, BaseEstimator):
             raise ValueError(f"{told}. Correct or empty these values, or drop the columns {list(self.problems_)}")
         return self
 
-    def read(self, X: Any) -> Self:
-        """As `fit`, but problems are collected and nothing is raised."""
+    def read(self, X: Any, decimal: str = ".") -> Self:
+        """As `fit`, but problems are collected and nothing is raised; `decimal` is the likely mark of texts."""
         frame = nw.from_native(X)
         schema = frame.collect_schema()
         names = [name for name in schema if self.kinds is None or name in self.kinds]
         texts = [name for name in names if is_text(schema[name]) or name in self.categorical]
-        found = summaries(frame, [name for name in names if name not in texts], schema)
-        verdicts = {
-            name: self._of_text(name, text_counts(frame, name))
-            if name in texts
-            else self._of_number(name, found[name], schema[name])
-            for name in names
-        }
+        summed = [name for name in names if name not in texts and (is_number(schema[name]) or is_date(schema[name]))]
+        found = summaries(frame, summed, schema)
+        verdicts: dict[str, Any] = {name: self._of_text(name, text_counts(frame, name), decimal) for name in texts}
+        verdicts |= {name: self._of_number(name, found[name], schema[name]) for name in summed}
+        verdicts = {name: verdicts.get(name) or _of_strange_type(name, frame, schema[name]) for name in names}
         self.rules_ = {name: rule for name, rule in verdicts.items() if isinstance(rule, dict)}
         self.left_out_ = {name: why for name, why in verdicts.items() if isinstance(why, str)}
         self.problems_ = {name: problem for name, problem in verdicts.items() if isinstance(problem, Trouble)}
@@ -138,9 +140,32 @@ class TableRules(TransformerMixin, BaseEstimator):
         return np.array([out for name, rule in self.rules_.items() for out in _names(name, rule)], dtype=object)
 
     @property
+    def plain(self) -> bool:
+        """Whether the columns in use are numbers without gaps."""
+        return all(rule["kind"] in NUMBERS and not rule["gaps"] for rule in self.rules_.values())
+
+    @property
     def found_kinds(self) -> dict[str, str]:
         """What the columns in use hold, for `kinds` of a copy that is fitted to some of the rows."""
         return {name: rule["kind"] for name, rule in self.rules_.items()}
+
+    def _places(self) -> list[tuple[Rule, int, int]]:
+        """The rule of every column, and the places of its first and its last feature."""
+        widths = [len(_names(name, rule)) for name, rule in self.rules_.items()]
+        ends = np.cumsum(widths).tolist()
+        return [(r, end - w, end - 1) for r, w, end in zip(self.rules_.values(), widths, ends, strict=True)]
+
+    def gaps(self) -> list[Gap]:
+        """Where the features of numbers with missing values are, and what was filled in."""
+        return [
+            Gap(first, last, 0.0 if self.scale else rule["mean"])
+            for rule, first, last in self._places()
+            if rule["gaps"] and rule["kind"] in NUMBERS
+        ]
+
+    def numbers(self) -> NDArray[np.intp]:
+        """Where the features of numbers are."""
+        return np.array([first for rule, first, _ in self._places() if rule["kind"] in NUMBERS], dtype=np.intp)
 
     def notes(self) -> list[str]:
         """What is done with columns that are no plain numbers, in sentences."""
@@ -152,18 +177,19 @@ class TableRules(TransformerMixin, BaseEstimator):
             "dates become days since the first, and the time of year, week and day where it varies: {}": of_kind[
                 "date"
             ],
+            "durations are counted in days: {}": [name for name, rule in self.rules_.items() if rule.get("days")],
             "missing values are filled in, and a column says where they were: {}": gaps,
         }
         encoded = []
         for name, rule in self.rules_.items():
             if rule["kind"] == "category":
                 count = f"{len(rule['levels'])} categories"
-                count = (
-                    f"the {len(rule['levels'])} most frequent categories, the others together"
-                    if rule["others"]
-                    else count
-                )
+                if rule["others"]:
+                    count = f"the {len(rule['levels'])} most frequent categories, the others together"
                 encoded.append(f"column {name!r} is text and is one-hot encoded ({count})")
+            if rule.get("unusual"):
+                number = number_in(rule["unusual"], _mark(rule["kind"]))
+                encoded.append(f"column {name!r} is read as numbers: {rule['unusual']!r} is {number:.12g}")
         return encoded + [sentence.format(some(names)) for sentence, names in about.items() if names]
 
     def remarks(self, X: Any) -> list[str]:
@@ -174,14 +200,14 @@ class TableRules(TransformerMixin, BaseEstimator):
             values = _texts(frame[name]) if rule["kind"] == "category" and not rule["others"] else []
             unknown = {value for value in values if value is not None} - set(rule.get("levels", ()))
             if unknown:
-                rows = _counted(sum(value in unknown for value in values), "row")
+                rows = counted(sum(value in unknown for value in values), "row")
                 said.append(
                     f"column {name!r}: {rows} with categories that fit has not seen ({some(sorted(unknown))}), which "
                     "count as none of the known ones"
                 )
             gaps = int(_missing(frame[name]).sum())
             if gaps and not rule["gaps"]:
-                said.append(f"column {name!r}: {_counted(gaps, 'missing value')}, filled in as the mean of fit")
+                said.append(f"column {name!r}: {counted(gaps, 'missing value')}, filled in as the mean of fit")
         return said
 
     def _of_number(self, name: str, found: dict[str, Any], kind: Any) -> Rule | str | Trouble:
@@ -192,40 +218,39 @@ class TableRules(TransformerMixin, BaseEstimator):
             return "empty" if free else {"kind": "number", "mean": 0.0, "std": 1.0, "gaps": True}
         if free and found["min"] == found["max"] and not gaps:
             return "constant"
-        if kind in (nw.Date, nw.Datetime):
+        if is_date(kind):
             several = {cycle: (found.get(cycle) or 0) > 1 for cycle in CYCLES}
             return {"kind": "date", **_date_rule(found["min"], found["max"], several), "gaps": gaps}
-        if not (kind.is_numeric() or kind == nw.Boolean):
-            return Trouble(f"column {name!r} holds {kind} values, which are neither numbers nor text")
         if not np.isfinite([found["min"], found["max"]]).all():
             return Trouble(f"column {name!r} is infinite there", float("inf"))
         if free and not gaps and _names_rows(name, found):
             return "id"
         what = "truth" if kind == nw.Boolean else "number"
-        return {"kind": what, "mean": float(found["mean"]), "std": float(found["std"]) or 1.0, "gaps": gaps}
+        rule = {"kind": what, "mean": float(found["mean"]), "std": float(found["std"]) or 1.0, "gaps": gaps}
+        return rule | ({"days": True} if kind == nw.Duration else {})
 
-    def _of_text(self, name: str, found: TextCounts) -> Rule | str | Trouble:
+    def _of_text(self, name: str, found: TextCounts, decimal: str = ".") -> Rule | str | Trouble:
         """What to do with a column of texts."""
         free = self.kinds is None
         texts, gaps = found.texts, found.missing > 0
-        kind = "category" if name in self.categorical else kind_of_texts(list(texts))
+        kind = "category" if name in self.categorical else kind_of_texts(list(texts), decimal)
         kind = kind if self.kinds is None else self.kinds[name]
         if kind == "empty" or (free and len(texts) == 1 and not gaps):
             return "empty" if kind == "empty" else "constant"
-        if kind in ("comma", "mixed"):
-            return _trouble(name, kind, list(texts))
+        if kind == "mixed":
+            return _trouble(name, list(texts))
         if not texts:
             return {"kind": "category", "levels": [], "others": False, "gaps": True}
         if kind == "date":
             day = day_format(list(texts))
             times = [time for text in texts if (time := parsed(text, day or "")) is not None]
             return {"kind": "date", "day": day, **_date_rule(min(times), max(times), _cycles(times)), "gaps": gaps}
-        if kind in ("truth", "number"):
-            values = np.array([number_in(text) for text in texts], dtype=float)
+        if kind in NUMBERS:
+            values = np.array([number_in(text, _mark(kind)) for text in texts], dtype=float)
             rows = np.array(list(texts.values()))
             mean = float(np.average(values, weights=rows))
             std = float(np.sqrt(np.average((values - mean) ** 2, weights=rows)))
-            return {"kind": kind, "mean": mean, "std": std or 1.0, "gaps": gaps}
+            return {"kind": kind, "mean": mean, "std": std or 1.0, "gaps": gaps, "unusual": unusual_number(texts)}
         many = len(texts) > self.max_categories
         if free and many and 2 * len(texts) > sum(texts.values()) and name not in self.categorical:
             return "names"
@@ -233,9 +258,17 @@ class TableRules(TransformerMixin, BaseEstimator):
         return {"kind": "category", "levels": sorted(frequent if many else texts), "others": many, "gaps": gaps}
 
 
+def _of_strange_type(name: str, frame: Any, kind: Any) -> Trouble:
+    """The trouble with a column whose type no rule knows: periods of pandas, complex numbers, lists, structures."""
+    own = kind
+    if kind == nw.Unknown and isinstance(frame, nw.DataFrame):  # narwhals has no name for it
+        own = getattr(frame.to_native()[name], "dtype", kind)
+    return Trouble(f"column {name!r} holds values of type {own}, which are neither numbers, dates nor text")
+
+
 def _names_rows(name: str, found: dict[str, Any]) -> bool:
     """Whether a column counts the rows, in any order, or is called an id and is different in every row."""
-    unique = found["fraction"] == 0.0 and found["count"] >= COUNTED and found["distinct"] == found["count"]
+    unique = found["fraction"] == 0.0 and found["count"] >= COUNTED and found.get("distinct") == found["count"]
     return unique and (found["max"] - found["min"] < 1.5 * found["count"] or ID.fullmatch(name) is not None)
 
 
@@ -295,7 +328,9 @@ def _one_hot(values: NDArray[Any], rule: Rule, missing: NDArray[np.bool_]) -> li
 def _floats(series: Any, rule: Rule) -> Array:
     """A column of numbers, truth values or dates as floats, NaN where nothing stands; dates as days since the first."""
     if rule["kind"] != "date":
-        return _from_texts(series, number_in, "a number") if is_text(series.dtype) else _as_floats(series)
+        if not is_text(series.dtype):
+            return _as_floats(series)
+        return _from_texts(series, lambda text: number_in(text, _mark(rule["kind"])), "a number")
     if is_text(series.dtype):
         day = rule.get("day") or day_format([text for text in set(_texts(series)) if text is not None]) or ""
         times = _from_texts(series, lambda text: parsed(text, day), "a date")
@@ -305,7 +340,7 @@ def _floats(series: Any, rule: Rule) -> Array:
 
 
 def _as_floats(series: Any) -> Array:
-    return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    return np.asarray(as_float(series, series.dtype).to_numpy(), dtype=np.float64)
 
 
 def _from_texts(series: Any, read: Any, what: str) -> Array:
@@ -320,28 +355,27 @@ def _from_texts(series: Any, read: Any, what: str) -> Array:
 
 def _texts(series: Any) -> list[str | None]:
     """Values as text, None where nothing stands."""
-    if is_text(series.dtype):
-        return [None if is_missing(value) else str(value) for value in series.to_list()]
-    missing = _missing(series)
-    values = series.cast(nw.String).to_list()
-    return [None if gone else plain_number(value) for value, gone in zip(values, missing, strict=True)]
+    words = is_text(series.dtype)
+    values = series.to_list() if words else series.cast(nw.String).to_list()
+    known = {value: as_written(value, words) for value in set(values)}
+    return [known[value] for value in values]
 
 
 def _missing(series: Any) -> NDArray[np.bool_]:
+    if is_text(series.dtype):
+        return np.array([text is None for text in _texts(series)])
     return np.isnan(_as_floats(series)) if series.dtype.is_float() else series.is_null().to_numpy()
 
 
-def _trouble(name: str, kind: str, texts: list[str]) -> Trouble:
-    if kind == "comma":
-        first = next(filter(DECIMAL_COMMA.fullmatch, texts))
-        return Trouble(f"column {name!r} holds numbers with a decimal comma ({first!r})", first)
+def _mark(kind: str) -> str:
+    """The decimal mark of a column of numbers."""
+    return "," if kind == "comma" else "."
+
+
+def _trouble(name: str, texts: list[str]) -> Trouble:
     strange = [text for text in texts if number_in(text) is None]
     more = f" (and {len(strange) - 1:,} more)" if len(strange) > 1 else ""
     return Trouble(f"column {name!r} holds numbers, but here {strange[0]!r}{more}", strange[0])
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def some(names: Iterable[str]) -> str:

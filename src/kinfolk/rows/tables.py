@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
@@ -15,8 +16,10 @@ from sklearn.utils import _safe_indexing, check_array
 
 from kinfolk.rows.gram import Array
 from kinfolk.rows.kinds import is_missing, plain_number
+from kinfolk.words import counted
 
 JOINT = " / "  # between the names, and the labels, of several task columns
+ID = re.compile(r"(?i)(.*[_ .-])?(id|ids|uuid|guid|index|rownames|row|rownumber|row_number|key|unnamed: 0)|[a-z]+I[dD]")
 COUNTED = 20  # rows from which on a column that counts them is seen as one
 
 
@@ -122,7 +125,7 @@ class Table:
             values = self.column(k)
             if values.dtype.kind not in "iufb" or (values.dtype.kind == "f" and np.isnan(values).any()):
                 return False
-            if values.dtype.kind in "iu" and counts_rows(values):
+            if values.dtype.kind in "iu" and counts_rows(values, self.names[k] if self.names else ""):
                 return False
         return True
 
@@ -151,6 +154,8 @@ class Table:
         values = self.column(key)
         if values.dtype.kind in "iufb":
             return values.astype(np.float64)
+        if values.dtype.kind == "m":
+            return values / np.timedelta64(1, "D")
         name = repr(self.names[key]) if self.names else key
         if values.dtype.kind == "M":
             raise ValueError(
@@ -177,10 +182,13 @@ class Table:
         if bad.any():
             row, column = np.argwhere(bad)[0]
             kind = "NaN" if np.isnan(X[row, column]) else "infinity or a value too large for dtype('float64')"
+            remedy = "Drop those rows or fill them in, e.g. with sklearn.impute.SimpleImputer."
+            if kind != "NaN" and self.names:
+                remedy = "Correct those values, or set them to NaN: missing values of a data frame are filled in."
             name = repr(self.names[column]) if self.names else int(column)
             raise ValueError(
-                f"Input {self.name} contains {kind} (column {name}, row {row}; {bad.any(axis=1).sum()} rows in all). "
-                "Drop those rows or fill them in, e.g. with sklearn.impute.SimpleImputer."
+                f"Input {self.name} contains {kind} (column {name}, row {row}; "
+                f"{counted(int(bad.any(axis=1).sum()), 'row')} in all). {remedy}"
             )
         return X
 
@@ -229,6 +237,11 @@ def _read_frame(X: Any, columns: list[Any], name: str) -> Table:
     if width == 0:
         raise ValueError(f"Found array with 0 feature(s) (shape=({height}, {width})) while a minimum of 1 is required.")
     if not all(isinstance(c, str) for c in columns):
+        if any(isinstance(c, tuple) for c in columns):
+            raise TypeError(
+                f"the columns of {name} have several levels, like {columns[0]!r}: make them one, e.g. "
+                "X.columns = ['_'.join(map(str, column)) for column in X.columns]"
+            )
         if any(isinstance(c, str) for c in columns):
             raise TypeError(
                 f"Feature names are only supported if all input features have string names, but {name} mixes them "
@@ -239,14 +252,18 @@ def _read_frame(X: Any, columns: list[Any], name: str) -> Table:
     return Table(X, tuple(columns), height, width, name)
 
 
-def counts_rows(values: NDArray[Any]) -> bool:
-    """Whether whole numbers are a count of the rows, in any order: they know nothing about the next row.
+def counts_rows(values: NDArray[Any], name: str = "") -> bool:
+    """Whether whole numbers are a count of the rows, in any order, or differ in all rows and are called an id.
+
+    They know nothing about the next row.
 
     >>> counts_rows(np.arange(30)[::-1]), counts_rows(np.arange(30) // 2), counts_rows(np.arange(5))
     (True, False, False)
     """
     n = len(values)
-    return n >= COUNTED and int(values.max()) - int(values.min()) < 1.5 * n and len(np.unique(values)) == n
+    if n < COUNTED or not (int(values.max()) - int(values.min()) < 1.5 * n or ID.fullmatch(name)):
+        return False
+    return len(np.unique(values)) == n
 
 
 def _select(native: Any, names: tuple[str, ...]) -> Any:

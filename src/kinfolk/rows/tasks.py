@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -12,7 +11,9 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.kinds import NUMBERS, as_written, kind_of_texts, number_in
 from kinfolk.rows.tables import Table, read_table, task_name
+from kinfolk.words import warn_user
 
 SMALLEST, LARGEST = 1e-35, 1e40  # sizes of inputs and targets
 LONGEST_LABEL = 1000  # characters
@@ -45,7 +46,7 @@ class Rows:
 
     def gram(self, X: Array, feature_names: tuple[str, ...] | None) -> GramStats:
         """Statistics of these rows with the features X."""
-        check_sizes(X, self.y, feature_names)
+        check_magnitudes(X, self.y, feature_names)
         labels = self.schema.labels
         if self.codes is None:
             return GramStats.from_wide(X, self.y, labels, weight=self.weight, feature_names=feature_names)
@@ -54,12 +55,7 @@ class Rows:
             return GramStats.from_codes(X, self.y, self.codes, labels, weight=self.weight, feature_names=feature_names)
         weight = None if self.weight is None else self.weight[observed]
         return GramStats.from_codes(
-            X[observed],
-            self.y[observed],
-            self.codes[observed],
-            labels,
-            weight=weight,
-            feature_names=feature_names,
+            X[observed], self.y[observed], self.codes[observed], labels, weight=weight, feature_names=feature_names
         )
 
     def take(self, index: NDArray[np.intp]) -> Rows:
@@ -121,6 +117,7 @@ def read_rows(X: Any, y: Any, *, task: Any, sample_weight: Any = None) -> Rows:
         y = y.ravel()
         features, column = table.split(task)
         labels, codes = np.unique(_labels(column, task), return_inverse=True)
+        _tell_look_alikes(labels, task)
         columns = None
     weight = _read_weight(sample_weight, len(y))
     _check_targets(y, codes, labels, named=task is not None)
@@ -135,10 +132,7 @@ def read_for_predict(X: Any, schema: Schema, estimator: str) -> tuple[Table, NDA
         return table, None
     features, column = table.split(schema.task)
     labels = _labels(column, schema.task)
-    if labels.dtype.kind != schema.labels.dtype.kind and {labels.dtype.kind, schema.labels.dtype.kind} - {
-        "i",
-        "u",
-    }:
+    if labels.dtype.kind != schema.labels.dtype.kind and {labels.dtype.kind, schema.labels.dtype.kind} - {"i", "u"}:
         raise ValueError(
             f"task labels were like {_plain(schema.labels[0])!r} in fit but are like {_plain(labels[0])!r} now: "
             "convert one of them to the type of the other"
@@ -164,11 +158,11 @@ def task_codes(labels: NDArray[Any], known: NDArray[Any], unseen: str) -> NDArra
         told = f"task {_plain(names[0])!r}{more}, not seen in fit ({len(known):,} tasks: {_plain(known[0])!r}, ...)"
         if unseen == "error":
             raise ValueError(f'predict got {told}. Use unseen="mean" to predict by the population, or fit their rows.')
-        warnings.warn(f"{told}, is predicted by the population", UserWarning, stacklevel=4)
+        warn_user(f"{told}, is predicted by the population")
     return np.where(strange, -1, position)
 
 
-def check_sizes(X: Array, y: Array, names: tuple[str, ...] | None) -> None:
+def check_magnitudes(X: Array, y: Array, names: tuple[str, ...] | None) -> None:
     """Refuse numbers so large or small that their fourth powers, which fits compute, leave the range of floats."""
     for values, name in ((X, "column"), (y if y.ndim == 2 else y[:, None], "target")):
         size = np.nan_to_num(np.abs(values)).max(axis=0, initial=0.0)
@@ -200,7 +194,7 @@ def _read_target(y: Any) -> tuple[Array, list[Any] | None]:
         values, names = table.to_array(), None if table.names is None else list(table.names)
     else:
         values = check_array(
-            np.asarray(y),
+            _numbers(np.asarray(y)),
             ensure_2d=False,
             allow_nd=False,
             dtype="numeric",
@@ -210,6 +204,17 @@ def _read_target(y: Any) -> tuple[Array, list[Any] | None]:
     if values.ndim not in (1, 2):
         raise ValueError(f"y must have one or two dimensions, got shape {values.shape}")
     return np.asarray(values, dtype=np.float64), names
+
+
+def _numbers(y: NDArray[Any]) -> NDArray[Any]:
+    """Targets that came as texts like "$1,250" as numbers, NaN where nothing stands; all others as they are."""
+    texts = [as_written(value) for value in y.tolist()] if y.dtype.kind in "OU" and y.ndim == 1 else []
+    known = [text for text in texts if text is not None]
+    kind = kind_of_texts(list(dict.fromkeys(known)))
+    if kind not in NUMBERS:
+        return y
+    mark = "," if kind == "comma" else "."
+    return np.array([np.nan if text is None else number_in(text, mark) for text in texts], dtype=np.float64)
 
 
 def _check_lengths(table: Table, y: Array) -> None:
@@ -242,7 +247,7 @@ def _check_targets(y: Array, codes: NDArray[np.intp] | None, labels: NDArray[Any
     # A task without any target is asked for on purpose: it is predicted by the population model.
     left_out = int(gaps[gaps < count].sum())
     if left_out:
-        warnings.warn(f"left out {left_out:,} of {len(y):,} rows without a target", UserWarning, stacklevel=4)
+        warn_user(f"left out {left_out:,} of {len(y):,} rows without a target")
 
 
 def _read_weight(sample_weight: Any, n: int) -> Array | None:
@@ -303,6 +308,20 @@ def check_lengths(longest: int, column: Any) -> None:
         raise ValueError(
             f"task column {column!r} has a label of {longest:,} characters, more than {LONGEST_LABEL:,}: is it text "
             "rather than a name?"
+        )
+
+
+def _tell_look_alikes(labels: NDArray[Any], task: Any) -> None:
+    """Warn of tasks whose names differ only in spaces around them."""
+    if labels.dtype.kind != "U":
+        return
+    plain, count = np.unique(np.char.strip(labels), return_counts=True)
+    if len(plain) < len(labels):
+        name = str(plain[np.argmax(count)])
+        alike = ", ".join(repr(str(label)) for label in labels if label.strip() == name)
+        warn_user(
+            f"task column {task!r} has labels that differ only in spaces ({alike}) and are different tasks: strip "
+            "them, if they mean the same"
         )
 
 

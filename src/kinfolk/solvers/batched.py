@@ -90,6 +90,12 @@ def ridge_alone(G: Array, b: Array, penalty: ArrayLike) -> Array:
     return solve_each(plus(G, penalty), b)
 
 
+def square_root(S: Array) -> Array:
+    """F with F F' = S, of one symmetric matrix or of every one of a stack; S may lack rank."""
+    value, vector = np.linalg.eigh(S)
+    return vector * np.sqrt(np.maximum(value, 0.0))[..., None, :]
+
+
 def inverse(H: Array) -> Array:
     """H_t^-1 of symmetric matrices; pseudo-inverses if one of them is singular."""
     try:

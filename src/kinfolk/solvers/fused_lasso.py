@@ -20,6 +20,8 @@ from kinfolk.solvers.graph.edges import EdgeList
 from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.proximal import soft_threshold
 from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.weights.direct import dense_matrix
+from kinfolk.solvers.weights.system import WeightSystem
 
 DENSE_UNKNOWNS = 2000  # dT up to which one Cholesky factor serves all iterations
 PERFECT = 1e-8  # of what there was to explain: a fit this good is perfect, and gaps are relative to that
@@ -90,16 +92,13 @@ class FusedProblem:
         T, d = self.gram.b.shape
         if is_shared(self.gram.G):
             return self._shared_solver(rho)
+        system = WeightSystem(self.gram.G, self.gram.b, rho * self.coupling, np.ones(d), np.zeros(d))
         if T * d <= DENSE_UNKNOWNS:
-            factor = linalg.cho_factor(self._dense(rho), overwrite_a=True, check_finite=False)
+            factor = linalg.cho_factor(dense_matrix(system), overwrite_a=True, check_finite=False)
             return lambda B, _: linalg.cho_solve(factor, B.ravel(), check_finite=False).reshape(T, d)
-        blocks = inverse(plus(self.gram.G, rho * self.coupling.diagonal()))
-
-        def apply(V: Array) -> Array:
-            return times(self.gram.G, V) + rho * (self.coupling @ V)
-
+        blocks = inverse(plus(self.gram.G, system.pull))
         return lambda B, W: (
-            conjugate_gradients(apply, B, partial(times, blocks), start=W, tol=INNER_TOL, max_iter=500).value
+            conjugate_gradients(system.apply, B, partial(times, blocks), start=W, tol=INNER_TOL, max_iter=500).value
         )
 
     @cached_property
@@ -110,13 +109,6 @@ class FusedProblem:
         m, U, h, Q = self._spectra
         divisor = np.maximum(h, 0.0) + rho * m[:, None]
         return lambda B, _: U @ ((U.T @ B @ Q) / divisor) @ Q.T
-
-    def _dense(self, rho: float) -> Array:
-        T, d = self.gram.b.shape
-        M = np.kron(rho * self.coupling.toarray(), np.eye(d)).reshape(T, d, T, d)
-        t = np.arange(T)
-        M[t, :, t, :] += self.gram.G
-        return M.reshape(T * d, T * d)
 
 
 def solve_fused(problem: FusedProblem, *, tol: float, max_iter: int, callback: Callback | None = None) -> Solution:

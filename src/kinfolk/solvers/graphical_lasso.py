@@ -74,7 +74,9 @@ def graphical_lasso(
     np.fill_diagonal(R, 0.0)
     C = S / unit
     starts = [np.eye(len(C))] if start is None else [start * unit, np.eye(len(C))]
-    found = _solve(C, R, _first_definite(starts, C, R), tol=tol, max_iter=max_iter)
+    # Rounding may have cost the first its least eigenvalues.
+    definite = next(M for M in starts if np.isfinite(objective(M, C, R)))
+    found = _solve(C, R, definite, tol=tol, max_iter=max_iter)
     return Solution(found.value / unit, found.n_iter, found.residual, found.residual <= tol, found.method)
 
 
@@ -165,11 +167,6 @@ class _LogDet(Splitting):
 
     def certificate(self, point: Array, value: float) -> float:
         return _gap(value, _inverse(point), self.C, self.R)
-
-
-def _first_definite(matrices: list[Array], C: Array, R: Array) -> Array:
-    """Rounding may cost a matrix its least eigenvalues."""
-    return next(M for M in matrices if np.isfinite(objective(M, C, R)))
 
 
 def objective(Om: Array, S: Array, R: Array) -> float:

@@ -13,13 +13,7 @@ Operator = Callable[[Array], Array]
 
 
 def conjugate_gradients(
-    apply: Operator,
-    b: Array,
-    precondition: Operator,
-    *,
-    start: Array | None = None,
-    tol: float,
-    max_iter: int,
+    apply: Operator, b: Array, precondition: Operator, *, start: Array | None = None, tol: float, max_iter: int
 ) -> Solution:
     """Solve apply(x) = b for a symmetric positive definite operator.
 

@@ -26,8 +26,9 @@ from scipy.optimize import OptimizeResult, minimize, nnls
 from kinfolk.rows.gram import TINY, Array, is_shared
 from kinfolk.solvers.batched import times, transposed_times
 from kinfolk.solvers.equations import NormalEquations
+from kinfolk.solvers.ridge import Spectrum
 from kinfolk.solvers.solution import Solution
-from kinfolk.solvers.tolerances import LAST_DIGIT, MARGIN, ROUNDING
+from kinfolk.solvers.tolerances import LAST_DIGIT, MARGIN
 
 LEAST_NOISE = 1e-10  # of sigma2 over the variance of y: exact fits would have an unbounded likelihood
 SINGULAR = 1e-11  # eigenvalues of a pooled Gram matrix below this share of the largest: directions nobody has seen
@@ -100,19 +101,16 @@ def compress(equations: NormalEquations, units: Array, rows: Array) -> Compresse
     """Tasks with so many rows each, in the unknowns v of coefficients = units v."""
     G = equations.G[:1] if is_shared(equations.G) else equations.G
     G = units.T @ G @ units
-    b = equations.b @ units
-    value, vector = np.linalg.eigh(G)
-    value = np.where(value > ROUNDING * value.max(axis=1, keepdims=True, initial=0.0), value, 0.0)
-    root = np.sqrt(value)
-    z = transposed_times(vector, b)
-    z = np.divide(z, root, out=np.zeros_like(z), where=root > 0)
+    spectrum = Spectrum.of(G, equations.b @ units)
+    root = np.sqrt(spectrum.value)
+    z = np.divide(spectrum.b, root, out=np.zeros_like(spectrum.b), where=root > 0)
     total = float(equations.yy.sum())
     pooled, direction = np.linalg.eigh(G.mean(axis=0))
     basis = direction[:, pooled > SINGULAR * pooled.max(initial=0.0)]
     N = float(rows.sum())
-    spare = float(np.maximum(rows - np.count_nonzero(value, axis=1), 0.0).sum())
+    spare = float(np.maximum(rows - np.count_nonzero(root, axis=1), 0.0).sum())
     least = max(LEAST_NOISE * total / N, TINY)
-    R = root[:, :, None] * vector.transpose(0, 2, 1)
+    R = root[:, :, None] * spectrum.vector.transpose(0, 2, 1)
     return Compressed(R, z, max(total - float((z**2).sum()), 0.0), N, spare, least, basis)
 
 

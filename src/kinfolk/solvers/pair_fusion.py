@@ -171,10 +171,7 @@ class _Pairs(Splitting):
         D = self.image(W)
         slack = self.c * float(lengths(D).sum()) - float(np.vdot(z, D))
         size = self.f.constant or float(np.linalg.norm(self.f.b) * np.linalg.norm(W))
-        return {
-            "stationarity": relative(self.f.gradient(W) + self.Et @ z, self.f.b),
-            "complementarity": slack / size,
-        }
+        return {"stationarity": relative(self.f.gradient(W) + self.Et @ z, self.f.b), "complementarity": slack / size}
 
     def factor(self, n_iter: int) -> float:
         """Early on rho follows the differences: c over their upper quartile is the curvature of the penalty.

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.equations import NormalEquations, normal_equations
 from kinfolk.solvers.mixed_model import Likelihood, compress, maximise, scale_free_units
 from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import LAST_DIGIT
 
 SATURATED_NOISE = 0.01  # least sigma2 over the variance within tasks, where rows do not tell the noise
 COVARIANCES = ("diagonal", "full")
@@ -73,12 +74,7 @@ class RandomEffects:
 
 
 def fit_random_effects(
-    gram: GramStats,
-    *,
-    covariance: str = "diagonal",
-    intercept: str = "random",
-    tol: float = 1e-5,
-    max_iter: int = 1000,
+    gram: GramStats, *, covariance: str = "diagonal", intercept: str = "random", tol: float = 1e-5, max_iter: int = 1000
 ) -> RandomEffects:
     """Maximum-likelihood fit of the mixed model: EM steps, then quasi-Newton steps on the same gradient.
 
@@ -104,8 +100,8 @@ def fit_random_effects(
     rows = np.maximum(gram.n - (intercept == "free"), 0.0)
     if rows.sum() <= 0:
         raise ValueError(
-            "no degrees of freedom: every task has at most 1 row (or that sum of weights), and a free intercept takes "
-            'it. Use intercept="random", or scale sample_weight so that a typical weight is 1'
+            "no degrees of freedom: every task has at most 1 row, or weights that sum to at most 1, and its own "
+            "intercept takes that. Fit more rows per task, or scale sample_weight so that a typical weight is 1"
         )
     diagonal = covariance == "diagonal"
     units = scale_free_units(equations.G, diagonal=diagonal)
@@ -113,25 +109,16 @@ def fit_random_effects(
     # Without spare rows a full Sigma can explain every target, and sigma2 -> 0 makes the likelihood infinite.
     saturated = not diagonal and gram.n_tasks > 1 and data.spare < 1
     if saturated:
-        data = replace(data, least_noise=max(data.least_noise, SATURATED_NOISE * _variance_within(gram)))
+        within = float(gram.yy.sum()) / max(float(np.maximum(gram.n - 1, 0.0).sum()), 1.0)
+        data = replace(data, least_noise=max(data.least_noise, SATURATED_NOISE * within))
     found = maximise(data, diagonal=diagonal, tol=tol, max_iter=max_iter)
     at_least = found.value.sigma2 <= data.least_noise
     found = replace(found, converged=found.converged or (at_least and not saturated))
     return _in_units(gram, equations, units, found, bounded=saturated and at_least)
 
 
-def _variance_within(gram: GramStats) -> float:
-    """Of the targets about their task's mean, over all tasks."""
-    return float(gram.yy.sum()) / max(float(np.maximum(gram.n - 1, 0.0).sum()), 1.0)
-
-
 def _in_units(
-    gram: GramStats,
-    equations: NormalEquations,
-    units: Array,
-    found: Solution,
-    *,
-    bounded: bool,
+    gram: GramStats, equations: NormalEquations, units: Array, found: Solution, *, bounded: bool
 ) -> RandomEffects:
     state: Likelihood = found.value
     d = gram.n_features
@@ -146,6 +133,9 @@ def _in_units(
         sd = float(np.sqrt(covariance[-1, -1]))
     scale = np.sqrt(np.diagonal(equations.G, axis1=1, axis2=2).sum(axis=0)[:d] / gram.n.sum())
     scale = np.where(scale > 0, scale, 1.0)
+    size = float(np.abs(gram.y_mean).max() + np.sqrt(gram.yy.sum() / gram.n.sum()))
+    if (np.sqrt(np.diagonal(covariance)[:d]) * scale).max() <= max(LAST_DIGIT * size, np.sqrt(TINY)):
+        covariance = np.zeros_like(covariance)  # slopes that differ by less than the targets are rounded do not differ
     return RandomEffects(
         mean=mean[:d],
         intercept_mean=level,

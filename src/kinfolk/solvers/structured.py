@@ -18,9 +18,7 @@ from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.proximal import Composite, minimise, soft_threshold
 from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import MARGIN, ROUNDING
-from kinfolk.solvers.weights import DIRECT_UNKNOWNS, SHARED_TASKS, WeightSystem
-from kinfolk.solvers.weights.direct import solve_direct
-from kinfolk.solvers.weights.shared import can_share, solve_shared
+from kinfolk.solvers.weights import WeightSystem, choose_method, solve_system
 
 WEIGHTS_TOL = 1e-9  # relative residual of the weight step, where it is iterative
 
@@ -94,20 +92,13 @@ class StructuredProblem:
         system = self._system(Om)
         if self.lasso > 0:
             return self._lasso_step(system, W, Om)
-        T, d = W.shape
-        if can_share(system) and T <= SHARED_TASKS:
-            return solve_shared(system)
-        if T * d <= DIRECT_UNKNOWNS:
-            return solve_direct(system)
+        method = choose_method(system)
+        if method != "cg":
+            return solve_system(system, method=method)
         least = ROUNDING * mean_diagonal(self.H)  # for few rows and an Om tiny beside H
         blocks = inverse(plus(self.H, self.strength * np.diagonal(Om) + least))
         return conjugate_gradients(
-            system.apply,
-            self.B,
-            partial(times, blocks),
-            start=W,
-            tol=WEIGHTS_TOL,
-            max_iter=5000,
+            system.apply, self.B, partial(times, blocks), start=W, tol=WEIGHTS_TOL, max_iter=5000
         )
 
     def _system(self, Om: Array) -> WeightSystem:
@@ -155,7 +146,7 @@ class StructuredProblem:
         return gap_per_variable(Om, S, self.sparsity * (1 - np.eye(T)))
 
     def _check_variances(self, variance: Array) -> None:
-        if self.penalise_diagonal or variance.min() > MARGIN * variance.max():
+        if self.penalise_diagonal or variance.min() > max(MARGIN * variance.max(), np.sqrt(TINY)):
             return
         name = self.labels[[np.argmin(variance)]].tolist()[0]
         raise ValueError(

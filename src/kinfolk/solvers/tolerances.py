@@ -10,5 +10,6 @@ SAME_SQUARE = 1e-28  # squared difference of numbers that agree but for their la
 GRAPH_TIE = 1e-14  # a pair this little beyond the price of an edge would get an edge of weight zero
 
 GRAPH_GAP = 1e-12  # duality gap of the graph step, per task: Newton ends quadratically, so this costs a step at most
+GRAPH_ROUGH = 1e-5  # the same of graphs that are tried on folds or whose edges are only counted
 GRAPH_CHANGE = 1e-8  # change per iteration at which the first-order graph step stops
 WEIGHTS_RESIDUAL = 1e-10  # of the weight step: it moves the objective, which is compared, by about its square

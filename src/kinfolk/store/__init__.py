@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,18 @@ def save(model: MultiTaskRegressor, path: str | os.PathLike[str]) -> Path:
         raise ModelFileError(f"{type(model).__qualname__} is not a model of kinfolk: save one of {', '.join(MODELS)}")
     if "model_" not in vars(model):
         raise ModelFileError(f"this {type(model).__name__} is not fitted yet: call fit before save")
+    asked = getattr(model, "trunk", None)
+    if not isinstance(asked, str | None):
+        raise ModelFileError(
+            f'trunk is a {type(asked).__name__}, and model files never hold code: fit with trunk="auto", whose trees '
+            "are stored as plain arrays, or with trunk=None"
+        )
     encoder = Encoder()
+    whole = copy(model)
+    whole.model_ = as_model(model).settled()
     header = {
         "written_by": {"kinfolk": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__},
-        "model": encoder.value(model, "model"),
+        "model": encoder.value(whole, "model"),
     }
     text = json.dumps(header, allow_nan=False, separators=(",", ":"))
     write_archive(path, text.encode("ascii"), encoder.arrays)

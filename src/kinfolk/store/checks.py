@@ -14,10 +14,15 @@ from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.gamtl.problem import Penalty
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model, Part, Population
+from kinfolk.methods.rbf import RBFFeatures
+from kinfolk.methods.rbf_search import FeatureSearch
+from kinfolk.methods.stream import Stream
 from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
+from kinfolk.methods.trunk import CATEGORIES, LEAVES, BoostedTrees, Trunk
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.rows.columns import Columns
+from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.tasks import Schema
 from kinfolk.solvers.equations import INTERCEPTS
@@ -27,6 +32,7 @@ from kinfolk.store.classes import TRANSFORMERS
 STRUCTURES = (TaskGraph, TaskCovariance, TaskPrecision, TaskTree)
 COUPLINGS = (GraphCoupling, Hub, Alone, ToMean)
 MOST_JOBS = 1024
+MOST_TREES = 10_000
 MOST_DEGREE, MOST_TERMS = 64, 10**7  # of polynomials and splines
 
 
@@ -71,6 +77,7 @@ def _check_gram(gram: GramStats) -> None:
     ]
     require(not wrong, f"the statistics {', '.join(wrong)} are not of {T} tasks and {d} features")
     require(gram.feature_names is None or _is_texts(gram.feature_names, d), f"names of {d} features")
+    require(gram.span is None or has_shape(gram.span, 2, d), f"the ranges of {d} features")
 
 
 def _check_schema(schema: Schema) -> None:
@@ -152,9 +159,15 @@ def check_model(estimator: Any) -> None:
     held_out = model.held_out
     require(held_out is None or (isinstance(held_out, HeldOut) and has_shape(held_out.errors, T)), "its errors")
     require(model.course is None or isinstance(model.course, Course), "its course")
+    require(model.stream is None or isinstance(model.stream, Stream), "its stream")
+    if model.stream is not None:
+        _check_stream(model.stream, T)
     require(isinstance(model.parts, tuple), "its parts")
     for part in model.parts:
         _check_part(part, int(seen.sum()), d)
+    require(model.trunk is None or isinstance(model.trunk, Trunk), "its trunk")
+    if model.trunk is not None:
+        _check_trunk(model.trunk, T, d)
 
 
 def _is_attribute(name: str) -> bool:
@@ -169,6 +182,52 @@ def _check_columns(columns: Any, T: int) -> None:
     require(limits is None or (np.ndim(limits) == 2 and len(limits) == 2), "the limits of features")
     known = all(type(step) in TRANSFORMERS.values() for step in columns.steps)
     require(known, "features that transform nothing")
+
+
+def _check_stream(stream: Stream, T: int) -> None:
+    """Statistics of folds of the same T tasks, each kind with its own features."""
+    curves = stream.curves
+    require(curves is None or isinstance(curves, FeatureSearch), "the curves of a stream")
+    if curves is not None:
+        fitted = (curves.features, *curves.by_fold)
+        require(all(type(features) is RBFFeatures for features in fitted), "the curves of a stream")
+        require(len(curves.by_fold) == len(curves.folds.held_out), "the curves of a stream")
+    for folds in (stream.folds, *(() if curves is None else (curves.folds,))):
+        require(isinstance(folds, Folds), "the folds of a stream")
+        parts = (folds.total, *folds.held_out, *(folds.own or ()))
+        d = folds.total.n_features
+        require(all(isinstance(g, GramStats) and g.b.shape == (T, d) for g in parts), f"folds of {T} tasks")
+        require(len(folds.own or folds.held_out) == len(folds.held_out) > 1, "the folds of a stream")
+
+
+def _check_trunk(trunk: Trunk, T: int, d: int) -> None:
+    """A trunk of T tasks and d features: trees whose splits point into their tables."""
+    inputs = trunk.inputs
+    require(getattr(inputs, "ndim", 0) == 2 and has_shape(inputs, T, inputs.shape[1]), f"a trunk of {T} tasks")
+    require(has_shape(trunk.shares, T) and isinstance(trunk.share, float), f"the shares of {T} tasks")
+    require(isinstance(trunk.stranger, float), "what a trunk is told of new tasks")
+    require(_is_index(trunk.columns, d) and has_shape(trunk.reach, 2, len(trunk.columns)), "the features of a trunk")
+    trees = trunk.regressor
+    require(isinstance(trees, BoostedTrees) and isinstance(trees.baseline, float), "a trunk without trees")
+    values = trees.values
+    shape = values.shape if isinstance(values, np.ndarray) and values.ndim == 2 else (0, 0)
+    require(has_shape(values, *shape) and 0 < shape[1] <= LEAVES and bool(np.isfinite(values).all()), "leaves of trees")
+    S = len(trees.tree) if shape[0] <= MOST_TREES and _is_index(trees.tree, shape[0]) else -1
+    require(S >= 0 and _is_index(trees.feature, inputs.shape[1] + len(trunk.columns)), "the splits of trees")
+    kinds = ((trees.threshold, "<f8"), (trees.removed, "<u8"), (trees.missing_passes, "|b1"), (trees.feature, "<i4"))
+    sound = all(isinstance(part, np.ndarray) and part.shape == (S,) and part.dtype.str == kind for part, kind in kinds)
+    sets = trees.bitsets
+    require(isinstance(sets, np.ndarray) and sets.dtype.str == "<u4" and sets.shape[1:] == (8,), "categories of trees")
+    require(sound and _is_index(trees.bitset + 1, len(sets) + 1) and len(trees.bitset) == S, "the splits of trees")
+    places = [len(np.unique(trees.threshold[trees.feature == j])) for j in np.unique(trees.feature)]
+    require(max(places, default=0) <= CATEGORIES, "the thresholds of trees")  # one table per feature, made at predict
+
+
+def _is_index(value: Any, below: int) -> bool:
+    """Whether a value is positions in something of a certain length."""
+    if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind != "i" or is_repeated(value):
+        return False
+    return not len(value) or bool(value.min() >= 0 and value.max() < below)
 
 
 def _check_part(part: Any, S: int, d: int) -> None:

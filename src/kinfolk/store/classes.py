@@ -16,12 +16,15 @@ from kinfolk.methods.gamtl.problem import Penalty
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import ByTask, Course, Model, Part, Population
 from kinfolk.methods.rbf import RBFFeatures
-from kinfolk.methods.rbf_search import Setting
+from kinfolk.methods.rbf_search import FeatureSearch, Setting
 from kinfolk.methods.registry import all_methods
+from kinfolk.methods.stream import Stream
 from kinfolk.methods.structures import Edge, TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
+from kinfolk.methods.trunk import BoostedTrees, Trunk
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.rows.columns import Columns
+from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tasks import Schema
@@ -68,7 +71,8 @@ RECORDS: dict[str, type[Any]] = {
     for cls in (
         *(Model, Part, Population, ByTask, Course, HeldOut, Gain, Setting, Edge),
         *(GramStats, Columns, Schema, TaskGraph, TaskCovariance, TaskPrecision, TaskTree),
-        *(GraphCoupling, Penalty, Recipe, Hub, Alone, ToMean),
+        *(GraphCoupling, Penalty, Recipe, Hub, Alone, ToMean, Trunk, BoostedTrees),
+        *(Stream, Folds, FeatureSearch),
     )
 }
 

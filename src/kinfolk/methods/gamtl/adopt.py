@@ -15,6 +15,7 @@ the new rows best.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -44,18 +45,22 @@ class Neighborhood:
         cap = np.inf if self.penalty.self_loops is None else self.penalty.self_loops
         top = min(float(cost.min()) + 2 * np.sqrt(alpha * beta), cap)  # at which one edge alone is enough
 
-        def given(own: float) -> Array:
+        def given(own: float, tasks: Any) -> Array:
             # The root a >= 0 of 4 beta a = own - cost + alpha / (degree + a), if there is one.
-            r = own - cost
-            half = (r - 4 * beta * self.degree) / 2
-            root = half + np.sqrt(half**2 + 4 * beta * np.maximum(r * self.degree + alpha, 0.0))
-            open_ended = np.where(r * self.degree + alpha > 0, root / (4 * beta), 0.0)
+            degree = self.degree[tasks]
+            r = own - cost[tasks]
+            half = (r - 4 * beta * degree) / 2
+            root = half + np.sqrt(half**2 + 4 * beta * np.maximum(r * degree + alpha, 0.0))
+            open_ended = np.where(r * degree + alpha > 0, root / (4 * beta), 0.0)
             return np.minimum(open_ended, np.maximum(r + cap, 0.0) / (4 * beta))
 
-        if top == cap and given(cap).sum() <= alpha / cap:
-            return given(cap)
-        own = brentq(lambda x: float(given(x).sum()) - alpha / x, 1e-12 * top, top, xtol=1e-14 * top)
-        return given(own)
+        found = given(top, slice(None))
+        if top == cap and found.sum() <= alpha / cap:
+            return found
+        some = np.flatnonzero(found)  # edges grow with `own`: those that are none at the top are none below it
+        own = brentq(lambda x: float(given(x, some).sum()) - alpha / x, 1e-12 * top, top, xtol=1e-14 * top)
+        found[some] = given(own, some)
+        return found
 
     def weights(self, G: Array, b: Array, a: Array) -> Array:
         """The best weights of a task with statistics G, b and edges a."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,29 +11,61 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.progress import Callback, report
 from kinfolk.rows.gram import Array
+from kinfolk.solvers.krylov import inner
 from kinfolk.solvers.solution import Solution
+from kinfolk.words import warn_user
 
 WeightStep = Callable[[sparse.csr_array, Array], Solution]
 GraphStep = Callable[[Array, Array | None], Solution]
 ROUNDING = 1e-12  # of the objective: a rise by no more is none
+FARTHEST = 100.0  # rounds of the last kind that one may look ahead
 SETTLED = 0.01  # relative change of edges and degrees in the last round
 Objective = Callable[[Array, sparse.csr_array], float]
 
 
 @dataclass(frozen=True, eq=False)
 class Alternation:
-    """The end of the loop: the last two steps, the objective after every round, and what the last graph step gained."""
+    """The end of the loop: the last two steps, and the objective after every round."""
 
     weights: Solution
     graph: Solution
     history: Array
-    gap: float
     converged: bool
 
     @property
     def n_iter(self) -> int:
         """Rounds."""
         return len(self.history)
+
+
+class Secant:
+    """Anderson acceleration with a memory of one: where two rounds x -> g(x) point to.
+
+    With r = g(x) - x, the fixed point of the line through both rounds, g(x) - c (g(x) - g(x')), has the least residual
+    for c = <r - r', r> / ||r - r'||^2.
+    """
+
+    def __init__(self, x: Array, gx: Array) -> None:
+        self.residual = gx - x
+        self.value = gx
+        self.change = np.zeros_like(gx)
+        self.turn = np.zeros_like(gx)
+
+    def take(self, x: Array, gx: Array) -> None:
+        """Take notice of a round."""
+        self.turn = gx - x - self.residual
+        self.change = gx - self.value
+        self.residual = gx - x
+        self.value = gx
+
+    def ahead(self) -> Array:
+        """Where to begin the next round: where the last one ended, if there was no other."""
+        size = inner(self.turn, self.turn)
+        if size <= (ROUNDING / FARTHEST) ** 2 * inner(self.value, self.value):
+            return self.value
+        c = np.clip(inner(self.turn, self.residual) / size, -FARTHEST, FARTHEST)
+        ahead: Array = self.value - c * self.change
+        return ahead
 
 
 def alternate(
@@ -47,6 +78,7 @@ def alternate(
     max_iter: int,
     noise: float = 0.0,
     quiet: bool = False,
+    look_ahead: bool = True,
     callback: Callback | None = None,
 ) -> Alternation:
     """Alternate from the weights W until a round lowers the objective by less than `tol`, relative.
@@ -54,37 +86,48 @@ def alternate(
     No edge and no degree may then change by more than one per cent either; by that time they hardly ever do.
 
     The graph comes first, since it has no start of its own. The weights come last, so that they solve their system
-    exactly for the graph that is returned. What a graph step gains is exactly how far the graph before it was from the
-    best: the gap.
+    exactly for the graph that is returned.
 
-    In exact arithmetic no round raises the objective. A round that raises it by more than rounding is not taken, and
-    the loop ends; there is a warning if that round would have changed the objective by more than `tol`, or the graph.
+    Rounds converge linearly, so that each starts from where the last two point to (`Secant`). Where that raises the
+    objective, the round is made again from the last weights. In exact arithmetic such a round never raises it. One that
+    raises it by more than rounding is not taken, and the loop ends; there is a warning if it would have changed the
+    objective by more than `tol`, or the graph.
 
     Parameters
     ----------
     noise : absolute part of the rounding of the objective
     quiet : few rounds are wanted, so that nothing is said when `max_iter` ends the loop
+    look_ahead : whether rounds start from where the last two point to; not for steps that depend on the last ones
     """
     graph = graph_step(W, None)
     weights = weight_step(graph.value, W)
     history = [objective(weights.value, graph.value)]
-    converged, gap, stopped = len(W) < 2, 0.0 if len(W) < 2 else np.inf, 0.0
+    secant = Secant(W, weights.value)
+    converged = len(W) < 2
+    plain = not look_ahead
+    stopped = 0.0
     while not converged and len(history) < max_iter:
-        following = graph_step(weights.value, graph.dual)
-        scale = max(np.abs(history))  # F may pass through zero on its way
-        gap = (history[-1] - objective(weights.value, following.value)) / scale
-        moved = weight_step(following.value, weights.value)
-        value = objective(moved.value, following.value)
-        rise = (value - history[-1]) / scale
-        if not rise * scale <= ROUNDING * scale + noise:
-            converged, stopped = rise <= tol and _settled(graph, following), rise
+        allowed = history[-1] + ROUNDING * max(np.abs(history)) + noise
+        for start in [weights.value] if plain else [secant.ahead(), weights.value]:
+            following = graph_step(start, graph.dual)
+            moved = weight_step(following.value, start)
+            if (value := objective(moved.value, following.value)) <= allowed:
+                break
+        rise = (value - history[-1]) / max(np.abs(history))  # F may pass through zero on its way
+        settled = abs(rise) <= tol and _settled(graph, following)
+        # A secant may come to rest at a saddle: only a round from the last weights tells that they are at the end.
+        converged = settled and start is weights.value
+        if not value <= allowed:
+            stopped = rise
             break
-        converged = -rise <= tol and _settled(graph, following)
-        graph, weights = following, moved
+        plain = settled or not look_ahead
+        secant.take(start, moved.value)
+        graph = following
+        weights = moved
         history.append(value)
         report(callback, "fit", len(history), max_iter, history[-1])
     _warn(weights, graph, _what_is_left(converged or quiet, stopped, max_iter))
-    return Alternation(weights, graph, np.array(history), float(gap), bool(converged))
+    return Alternation(weights, graph, np.array(history), converged)
 
 
 def _settled(before: Solution, after: Solution) -> bool:
@@ -105,25 +148,23 @@ def _what_is_left(converged: bool, stopped: float, max_iter: int) -> str:
         )
     return (
         f"the alternation has not converged in {max_iter} rounds. The objective falls all the same; "
-        "raise max_iter or tol, or lower strength."
+        "raise max_iter or tol of GAMTL, or lower the strength."
     )
 
 
 def _warn(weights: Solution, graph: Solution, left: str) -> None:
     for name, step in (("weight", weights), ("graph", graph)):
         if not step.converged:
-            warnings.warn(
+            warn_user(
                 f"the last {name} step ({step.method}) stopped at a residual of {step.residual:.1e} after "
-                f"{step.n_iter} iterations. Scale the features, raise ridge, or choose another {name}s_solver.",
+                f"{step.n_iter} iterations. Scale the features, or take a larger ridge.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
     if graph.certified < 1:
-        warnings.warn(
+        warn_user(
             f"the graph is proven best for {graph.certified:.0%} of the tasks: so many are alike that it ends at the "
-            "nearest of each. Lower strength or neighbors for a sparser one.",
+            "nearest of each. A lower strength or fewer neighbors make it sparser.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     if left:
-        warnings.warn(left, ConvergenceWarning, stacklevel=4)
+        warn_user(left, ConvergenceWarning)

@@ -13,6 +13,7 @@ from kinfolk.methods.gamtl.problem import Problem, independent
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.equations import NormalEquations, normal_equations
 from kinfolk.solvers.graph import DENSE_TASKS, theta_of_weights
+from kinfolk.solvers.graph.candidates import ALL_PAIRS
 from kinfolk.solvers.random_effects import RandomEffects, fit_random_effects
 
 METRICS = {"identity": None, "learned": "diagonal", "learned_full": "full", "function": None}  # covariances of effects
@@ -52,6 +53,10 @@ class Recipe:
         key = ("theta", self.metric, self.intercept, self.ridge, neighbors)
         # All strengths share theta: it comes from the independent fits, which do not feel the graph.
         theta = gram.once(key, lambda: theta_at_start(problem, neighbors))
+        if problem.candidates.rough and gram.n_tasks > ALL_PAIRS:
+            begin = problem.start() * problem.scale
+            pairs = gram.once(("pairs", *key), lambda: problem.candidates.pairs_at(begin))
+            problem.candidates.begin_at(begin, pairs)
         problem = calibrated(problem, theta, self.strength)
         if gram.n_tasks == 1 or not isinstance(self.self_loops, (int, float)):
             return problem
@@ -124,7 +129,8 @@ def function_root(gram: GramStats) -> Array:
     sd = np.sqrt(np.maximum(np.diagonal(C), 0.0))
     unit = np.where(sd > 0, sd, 1.0)
     value, vector = np.linalg.eigh(C / unit / unit[:, None])
-    return vector / np.sqrt(np.maximum(value, max(LEAST_VARIANCE * float(value[-1]), TINY))) / unit[:, None]
+    least = LEAST_VARIANCE * max(float(value[-1]), 0.0) or 1.0  # where no input varies, the root only scales
+    return vector / np.sqrt(np.maximum(value, least)) / unit[:, None]
 
 
 def mixed_model(gram: GramStats, covariance: str, intercept: str, tol: float, **options: Any) -> RandomEffects:
@@ -145,7 +151,7 @@ def theta_at_start(problem: Problem, neighbors: float) -> float:
     V = problem.start()
     if _differ_by_rounding(equations, problem.ridge, V, problem.scale > 0):
         unit = float(equations.yy.sum()) / max(float(np.trace(equations.G, axis1=1, axis2=2).sum()), TINY)
-        return 1 / unit if 0 < unit < np.inf else 1.0
+        return 1 / unit if np.sqrt(TINY) < unit < 1 / np.sqrt(TINY) else 1.0
     return theta_of_weights(V * problem.scale, neighbors, problem.candidates)
 
 
@@ -184,7 +190,7 @@ def calibrated(problem: Problem, theta: float, strength: float) -> Problem:
         degree = (1 - anchor) * graph.value.sum() / len(start) + anchor
         gamma = target / (2 * degree)
         if k + 1 < rounds:
-            W = with_gamma(gamma).weight_step(graph.value, start).value
+            W = with_gamma(gamma).weight_step(graph.value, W).value
     return replace(with_gamma(gamma), graph_solver=solver, near=W)
 
 

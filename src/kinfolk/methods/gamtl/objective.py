@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from kinfolk.rows.gram import TINY, Array, task_loss
-from kinfolk.solvers.weights.system import weight_system
+from kinfolk.solvers.graph.edges import entries
 
 
 class Terms(NamedTuple):
@@ -100,17 +100,10 @@ def graph_terms(
     return barrier, beta * float(A.data @ A.data)
 
 
-def weights_residual(
-    gram: Any, W: Array, A: sparse.csr_array, gamma: float, *, ridge: ArrayLike, anchor: float = 0.0
-) -> float:
-    """||gradient of F in W|| / ||gradient at W = 0||: zero exactly at the weight step's solution."""
-    return weight_system(gram.G, gram.b, sparse.csr_array(A), gamma, ridge=ridge, anchor=anchor).residual(W)
-
-
 def _weights_of_pairs(A: sparse.csr_array, Z: Array | Pairs) -> tuple[Pairs, Array]:
     """The pairs that a certificate looks at, and their edge weights."""
     if isinstance(Z, Pairs):
-        return Z, np.asarray(A[Z.i, Z.j]).ravel()
+        return Z, entries(A, Z.i, Z.j)
     i, j = np.triu_indices(A.shape[0], k=1)
     return Pairs(i, j, Z[i, j]), A.toarray()[i, j]
 

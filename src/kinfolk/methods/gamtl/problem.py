@@ -21,8 +21,10 @@ from kinfolk.methods.gamtl.objective import (
 )
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.batched import solve_each
 from kinfolk.solvers.equations import NormalEquations
-from kinfolk.solvers.graph import DENSE_TASKS, Candidates, graph_of_weights, squared_distances
+from kinfolk.solvers.graph import DENSE_TASKS, Candidates, EdgeList, graph_of_weights, squared_distances
+from kinfolk.solvers.graph.newton import newton
 from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.weights import WeightSystem, solve_system, weight_system
 
@@ -106,11 +108,12 @@ class Problem(Penalty):
         """The weights that are best for a graph; where unknowns differ too much in size for one solver, by another."""
         system = self.system(A)
         found = solve_system(system, method=self.weights_solver, start=W, tol=self.weights_tol)
-        if self.weights_solver == "auto" and found.residual > EXACT:
+        exact = max(EXACT, 10 * self.weights_tol)
+        if self.weights_solver == "auto" and found.residual > exact:
             # A residual that large comes from unknowns of very different size: a factorisation does not mind.
             second = "direct" if system.b.size <= FACTORISED else "cg"
             found = min(found, solve_system(system, method=second, start=W), key=lambda step: step.residual)
-        return replace(found, converged=found.converged and found.residual <= EXACT)
+        return replace(found, converged=found.converged and found.residual <= exact)
 
     def graph_step(self, W: Array, dual: Array | None) -> Solution:
         """The graph that is best for weights."""
@@ -148,23 +151,30 @@ class Problem(Penalty):
         quiet: bool = False,
         callback: Callback | None = None,
         A0: sparse.csr_array | None = None,
+        W0: Array | None = None,
+        proximal: float = 0.0,
     ) -> Alternation:
-        """Alternate from the independent fits, or from the best weights for the graph A0."""
-        start = self.start()
+        """Alternate from the independent fits, from the weights W0, or from the best weights for the graph A0."""
+        start = self.start() if W0 is None else W0
+        steps = ProximalSteps(self, proximal) if proximal else self
         return alternate(
-            self.weight_step,
-            self.graph_step,
+            steps.weight_step,
+            steps.graph_step,
             self.objective,
             start if A0 is None else self.weight_step(A0, start).value,
             tol=tol,
             max_iter=max_iter,
             noise=NOISE * float(self.equations.yy.sum()),
             quiet=quiet,
+            look_ahead=not proximal,
             callback=callback,
         )
 
     def optimality(self, result: Alternation) -> dict[str, float]:
-        """The certificates of both steps at the end; those of the graph for very many tasks over the candidates."""
+        """Where weights and graph stand together, and the last graph step alone, which later weights have left behind.
+
+        For very many tasks the first are over the candidates, beside which `certified` says who needs no other.
+        """
         W = result.weights.value
         A = result.graph.value
         Z = self._distances(W * self.scale)
@@ -172,6 +182,7 @@ class Problem(Penalty):
             "weights_residual": self.system(A).residual(W),
             "graph_residual": graph_residual(A, Z, **self.graph_terms),
             "duality_gap": self._duality_gap(A, Z, W, result.graph.dual),
+            "last_step_gap": result.graph.residual,
             "certified": result.graph.certified,
         }
 
@@ -208,15 +219,54 @@ def independent(equations: NormalEquations, ridge: Array, floor: float = 0.01) -
     )
     typical = np.diagonal(G, axis1=1, axis2=2)[:, equations.penalised() > 0].mean()
     # The floor keeps tasks with fewer rows than unknowns from starting at wild coefficients.
-    H = G + ridge + max(floor * typical, TINY) * np.eye(d)
-    if len(H) == 1:
-        return _solved(H[0], equations.b.T).T
-    return _solved(H, equations.b[:, :, None])[:, :, 0]
+    return solve_each(G + ridge + max(floor * typical, TINY) * np.eye(d), equations.b)
 
 
-def _solved(H: Array, b: Array) -> Array:
-    """H^-1 b; directions in which unknowns of very different size leave nothing of a matrix get 0."""
-    try:
-        return np.linalg.solve(H, b)
-    except np.linalg.LinAlgError:
-        return np.linalg.pinv(H, hermitian=True) @ b
+@dataclass(eq=False)
+class ProximalSteps:
+    """The proximal alternation of the paper's convergence theorem: every step also pays for how far it moves.
+
+        W+ = argmin F(W', A)  + c_W ||W' - W||^2,      c_W = proximal times the mean of tr(G_t) / d
+        A+ = argmin F(W+, A') + c_A ||A' - A||_F^2,    c_A = proximal times beta
+
+    Each step lowers F by at least what it pays, so that the squared steps sum to no more than F falls. Both are steps
+    of the plain kind, with other numbers: c_W joins the ridge and c_W W the right-hand side; c_A joins beta, and
+    2 c_A A is taken from gamma Z.
+    """
+
+    problem: Problem
+    proximal: float
+    graph: sparse.csr_array | None = None
+
+    def weight_step(self, A: sparse.csr_array, W: Array) -> Solution:
+        """The best weights for a graph, near to W."""
+        equations = self.problem.equations
+        pay = self.proximal * float(np.diagonal(equations.G, axis1=1, axis2=2).mean())
+        ridge = self.problem.ridge + pay * np.eye(len(self.problem.ridge))
+        near = replace(self.problem, ridge=ridge, equations=replace(equations, b=equations.b + pay * W))
+        return near.weight_step(A, W)
+
+    def graph_step(self, W: Array, dual: Array | None) -> Solution:
+        """The best graph for weights, near to the last one; the first has nothing to be near to."""
+        if self.graph is None:
+            found = self.problem.graph_step(W, dual)
+        else:
+            found = near_graph(
+                squared_distances(W * self.problem.scale),
+                self.graph,
+                self.proximal * self.problem.beta,
+                start=dual,
+                **self.problem.graph_terms,
+            )
+        self.graph = found.value
+        return found
+
+
+def near_graph(
+    Z: Array, A: sparse.csr_array, pay: float, *, beta: float, gamma: float, start: Array | None, **terms: Any
+) -> Solution:
+    """The graph step with pay ||A' - A||_F^2 added to what is minimised over A', over all pairs."""
+    edges = EdgeList.complete(len(Z))
+    cost = (gamma * Z - 2 * pay * A.toarray())[edges.i, edges.j]
+    step = newton(edges, cost, beta=beta + pay, start=start, **terms)
+    return replace(step, value=edges.adjacency(step.value))

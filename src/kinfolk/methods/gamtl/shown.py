@@ -20,6 +20,7 @@ from kinfolk.methods.gamtl.calibrate import METRIC_TOLERANCE, Recipe, input_mome
 from kinfolk.methods.gamtl.problem import independent
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.solvers.batched import square_root
 from kinfolk.solvers.equations import normal_equations
 from kinfolk.solvers.graph import Candidates, graph_of_weights, theta_of_weights
 from kinfolk.solvers.solution import Solution
@@ -57,7 +58,7 @@ def graph_of_points(points: Array, neighbors: float, self_loops: float | str | N
     """The graph step at points, with theta for about `neighbors` neighbours per task, and self-loops for loners."""
     T = len(points)
     candidates = Candidates()
-    theta = theta_of_weights(points, neighbors, candidates)
+    theta = theta_of_weights(points, neighbors, candidates, counted=True)
     step = graph_of_weights(points, alpha=1.0, beta=0.5, gamma=theta, candidates=candidates)
     price = loop_price(step.dual, self_loops)
     if price is None:
@@ -73,7 +74,7 @@ def graph_of_points(points: Array, neighbors: float, self_loops: float | str | N
     kin = np.diff(step.value.indptr) > 0
     if kin.sum() > 2 and not kin.all():
         # The mean is over all tasks: those that are not alone have the neighbours that the loners have not.
-        theta = theta_of_weights(points[kin], min(neighbors * T / kin.sum(), kin.sum() - 1))
+        theta = theta_of_weights(points[kin], min(neighbors * T / kin.sum(), kin.sum() - 1), counted=True)
         step = graph_of_weights(points, gamma=theta, **terms)
     return step
 
@@ -126,8 +127,7 @@ def shown_points(gram: GramStats, coef: Array, intercept: Array, metric: str = "
     if metric == "coefficients":
         return coef
     mean, C = input_moments(gram)
-    value, vector = np.linalg.eigh(C)
-    shape = coef @ (vector * np.sqrt(np.maximum(value, 0.0)))
+    shape = coef @ square_root(C)
     return shape if metric == "shape" else np.column_stack([shape, intercept + coef @ mean])
 
 
@@ -139,7 +139,9 @@ def _differ(coef: Array) -> bool:
 
 def _coefficients_that_differ(gram: GramStats, recipe: Recipe) -> tuple[Array, Array]:
     """Coefficients of a mixed model, or where that finds no differences either, of every task alone."""
-    effects = mixed_model(gram, "diagonal", "random" if recipe.intercept else "free", METRIC_TOLERANCE)
+    # Own intercepts take the rows of tasks that have one each.
+    random = recipe.intercept is not None or not (gram.n > 1).any()
+    effects = mixed_model(gram, "diagonal", "random" if random else "free", METRIC_TOLERANCE)
     if _differ(effects.coef):
         return effects.coef, effects.intercept
     equations = normal_equations(gram, "free")

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.rows.folds import Folds, generator
-from kinfolk.rows.gram import GramStats
+from kinfolk.rows.fold_numbers import generator, occurrence
+from kinfolk.rows.folds import Folds
+from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.moments import stable_order
+from kinfolk.words import warn_user
 
 
 class Dealer:
@@ -60,6 +62,18 @@ def spread(codes: NDArray[Any], first: NDArray[np.intp], k: int, rng: np.random.
     return fold
 
 
+def deal_rows(codes: NDArray[np.intp], so_far: Array, rng: np.random.Generator) -> NDArray[np.intp]:
+    """A fold for every new row of tasks that have `so_far` (k, T) rows in the folds.
+
+    The rows of a task go to the folds in turn, as they come, first to those that have least of it; ties are drawn.
+
+    >>> deal_rows(np.array([0, 0, 0]), np.array([[4.0], [3.0], [4.0]]), np.random.default_rng(0)).tolist()
+    [1, 2, 0]
+    """
+    order = np.lexsort((rng.random(so_far.shape), so_far), axis=0)
+    return order[occurrence(codes) % len(so_far), codes]
+
+
 def check_folds(cv: Any) -> int:
     """A number of folds; pairs of row positions are for rows in memory."""
     if not isinstance(cv, (int, np.integer)) or isinstance(cv, bool) or cv < 2:
@@ -72,7 +86,10 @@ def folds_of_parts(parts: list[GramStats], *, groups: str | None) -> Folds:
 
     Tasks that share their inputs need folds in common (see `folds.fold_of_rows`), which a pass cannot find by itself.
     """
-    folds = Folds.of_parts([part for part in parts if part.n.any()])
+    used = [part for part in parts if part.n.any()]
+    if groups is None and len(used) < len(parts):  # of groups it is told already
+        warn_user(f"{len(used)} of the {len(parts)} folds have rows: {len(used)} folds in place of cv={len(parts)}")
+    folds = Folds.of_parts(used)
     total = folds.total
     if groups is None and total.n_tasks > 1 and np.ptp(total.n) == 0 and total.G.any() and total.is_shared():
         raise ValueError(

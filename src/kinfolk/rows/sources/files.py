@@ -17,10 +17,10 @@ from tempfile import mkdtemp
 from typing import Any, Self
 from urllib.parse import unquote
 
+from kinfolk.rows.kinds import MISSING, NO_DIGITS, TRUTH, WRITTEN
 from kinfolk.rows.sources.lines import SEPARATORS, Head, check_lines, first_line, is_utf8, open_text, read_head
 from kinfolk.rows.tables import JOINT, joint_parts
 
-MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "?")
 KINDS = {
     **dict.fromkeys(("parquet", "pq"), "parquet"),
     **dict.fromkeys(("arrow", "feather", "ipc"), "arrow"),
@@ -46,11 +46,11 @@ def polars() -> Any:
 
 @dataclass(frozen=True)
 class Reading:
-    """How text files are written; None for a separator that is found in the first lines."""
+    """How text files are written; None for what is found in the first lines."""
 
     delimiter: str | None = None
     encoding: str = "utf-8"
-    decimal: str = "."
+    decimal: str | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,11 @@ class Source:
     def name(self) -> str:
         """How the table is called in messages."""
         return str(self.root)
+
+    @property
+    def decimal(self) -> str:
+        """The decimal mark of text."""
+        return self.reading.decimal or (self.head().decimal if self.text else ".")
 
     @cached_property
     def size(self) -> int:
@@ -160,7 +165,7 @@ class Source:
         try:
             frame = scans[self.kind]()
             names = frame.collect_schema().names()
-        except (pl.exceptions.PolarsError, OSError) as error:
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
             twice = re.search(r"'(.*)' has more than one occurrence", str(error))
             if twice:
                 raise ValueError(f"{file} has two columns named {twice.group(1)!r}: rename or drop one") from None
@@ -174,18 +179,21 @@ class Source:
         options: dict[str, Any] = {
             "separator": head.separator,
             "null_values": list(MISSING),
-            "decimal_comma": self.reading.decimal == ",",
+            "decimal_comma": self.decimal == ",",
             "glob": False,
         }
         plain = self._plain(file)
         if (file, full) not in self._known:
             rows = None if full else SAMPLE
-            inferred = pl.scan_csv(plain, try_parse_dates=True, infer_schema_length=rows, **options).collect_schema()
+            # Dates that are not all written alike stay texts.
+            guess = pl.scan_csv(plain, try_parse_dates=not full, infer_schema_length=rows, **options)
+            inferred = guess.collect_schema()
             # Whole numbers may be followed by others.
             kinds = [pl.Float64 if kind.is_integer() else kind for kind in inferred.values()]
-            self._known[file, full] = dict(zip(head.names, kinds, strict=True))
-        schema = {name: types.get(name, kind) for name, kind in self._known[file, full].items()}
-        frame = pl.scan_csv(plain, schema=schema, **options)
+            self._known[file, full] = list(zip(inferred, head.names, kinds, strict=True))
+        known = self._known[file, full]
+        schema = {as_written: types.get(name, kind) for as_written, name, kind in known}
+        frame = pl.scan_csv(plain, schema=schema, **options).rename({as_written: name for as_written, name, _ in known})
         if head.names[0] == "":
             frame = frame.drop("")
         # Spaces around words are no part of them, and a line without any value is no row.
@@ -267,6 +275,24 @@ def open_source(path: str | os.PathLike[str], reading: Reading | None = None) ->
     return source
 
 
+def from_text(name: str, kind: str = "number") -> Any:
+    """Numbers, or true and false, that came as text: `kinds.number_in` as an expression."""
+    pl = polars()
+    text = pl.col(name)
+    low = text.str.to_lowercase()
+    mark, thousands = (",", ".") if kind == "comma" else (".", ",")
+    digits = text.str.replace_all(NO_DIGITS.pattern, "").str.replace_all(thousands, "", literal=True)
+    number = digits.str.replace(mark, ".", literal=True).cast(pl.Float64, strict=False)
+    return (
+        pl.when(low.is_in(list(TRUTH)))
+        .then((low == "true").cast(pl.Float64))
+        .when(text.str.contains(f"^(?:{WRITTEN[mark].pattern})$"))
+        .then(pl.when(text.str.starts_with("(")).then(-number).otherwise(number))
+        .otherwise(text.cast(pl.Float64, strict=False) if mark == "." else None)
+        .alias(name)
+    )
+
+
 def check_column(name: str, names: Iterable[str], source: str, role: str) -> None:
     """An error that suggests the nearest name if there is no such column, which was asked for as `role`."""
     names = list(names)
@@ -274,8 +300,15 @@ def check_column(name: str, names: Iterable[str], source: str, role: str) -> Non
         return
     near = nearest(str(name), names)
     guess = f" Did you mean {near!r}?" if near else ""
-    single = " There is only one: is the separator another one? Name it with --delimiter." if len(names) == 1 else ""
-    raise ValueError(f"{source} has no column {name!r} ({role}).{guess} Its columns are {listed(names)}{single}")
+    hint = ""
+    if Path(source).suffix.lower() in (".xlsx", ".xls", ".xlsb", ".ods"):
+        hint = " Of a workbook the first sheet is read, whose first row must name the columns."
+    elif len(names) == 1:
+        hint = (
+            " There is only one: is the separator another one? Name it on the command line with --delimiter. Titles "
+            "above the header must go."
+        )
+    raise ValueError(f"{source} has no column {name!r} ({role}).{guess} Its columns are {listed(names)}{hint}")
 
 
 def listed(names: Iterable[str], stop: str = ".") -> str:
@@ -304,11 +337,19 @@ def ending(file: Path) -> str:
     return suffixes[-2] if packed else suffixes[-1]
 
 
-def separator_note(source: Source) -> str | None:
-    """What was assumed about the separator, unless it is a comma or was named."""
-    if not source.text or source.reading.delimiter or source.head().separator == ",":
-        return None
-    return f"{source.root.name}: values are separated by {SEPARATORS[source.head().separator]}"
+def reading_notes(source: Source) -> list[str]:
+    """What was assumed about how a text file is written and is not the usual."""
+    if not source.text:
+        return []
+    head = source.head()
+    said = []
+    if not source.reading.delimiter and head.separator != ",":
+        said.append(f"values are separated by {SEPARATORS[head.separator]}")
+    if not source.reading.decimal and head.decimal == ",":
+        said.append("numbers have a decimal comma")
+    if head.names[0] == "":
+        said.append("the first column has no name and is left out as row labels")
+    return [f"{source.root.name}: {note}" for note in said]
 
 
 def _files_below(folder: Path) -> tuple[Path, ...]:

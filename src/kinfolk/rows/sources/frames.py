@@ -7,7 +7,6 @@ means is summed too and taken out at the end (see `moments`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import combinations_with_replacement
 from math import gcd
 from typing import Any
@@ -16,11 +15,10 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.rows.folds import Folds, folds_for_groups, generator
+from kinfolk.rows.fold_numbers import folds_for_groups, generator
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.moments import Array, Moments
-from kinfolk.rows.sources.dealing import check_folds, folds_of_parts
-from kinfolk.rows.sources.roles import Roles, choose_roles
+from kinfolk.rows.sources.roles import Roles
 from kinfolk.rows.tasks import _labels as task_labels
 
 PRIME = 2_147_483_647
@@ -37,66 +35,20 @@ def is_lazy(frame: Any) -> bool:
         return False
 
 
-def gram_of_frame(
-    frame: Any,
-    *,
-    task: str,
-    target: str,
-    drop: str | Iterable[str] = (),
-    columns: Iterable[str] | None = None,
-) -> GramStats:
-    """Statistics of a lazy or remote frame, computed by its engine.
+def sum_frame(frame: Any, roles: Roles, *, k: int = 1, random_state: Any = None) -> list[GramStats]:
+    """Statistics of every fold of a frame, computed by its engine; of all rows, for k = 1.
 
-    Parameters
-    ----------
-    frame : polars LazyFrame, DuckDB relation, Dask, PySpark or Ibis table
-    task, target : names of columns
-    drop : columns to leave out
-    columns : the features, in this order; by default all columns but task, target and `drop`
+    A row goes to the fold that a hash of the seed and of its own numbers says, a group to that of its place among all
+    groups: the same on every engine, however the rows are ordered or cut into partitions.
 
     Examples
     --------
     >>> import polars as pl
     >>> table = pl.LazyFrame({"shop": ["a", "a", "b"], "ads": [1, 3, 5], "sales": [1.0, 5.0, 7.0]})
-    >>> gram = gram_of_frame(table, task="shop", target="sales")
+    >>> gram = sum_frame(nw.from_native(table), Roles("shop", "sales", ("ads",)))[0]
     >>> gram.labels, gram.n, gram.G.ravel(), gram.b.ravel()
     (array(['a', 'b'], dtype='<U1'), array([2., 1.]), array([2., 0.]), array([4., 0.]))
     """
-    lazy = nw.from_native(frame)
-    roles = choose_roles(_names(lazy), SOURCE, task=task, target=target, drop=drop, columns=columns)
-    return sum_frame(lazy, roles)[0]
-
-
-def folds_of_frame(
-    frame: Any,
-    *,
-    task: str,
-    target: str,
-    drop: str | Iterable[str] = (),
-    columns: Iterable[str] | None = None,
-    cv: int = 5,
-    groups: str | None = None,
-    random_state: Any = 0,
-) -> Folds:
-    """Statistics of folds of a lazy or remote frame, computed by its engine.
-
-    A row goes to the fold that a hash of the seed and of its own numbers says, a group to that of its place among all
-    groups: the same on every engine, however the rows are ordered or cut into partitions.
-
-    Parameters
-    ----------
-    frame, task, target, drop, columns : see `gram_of_frame`
-    cv : number of folds
-    groups : a column whose rows of equal value stay in one fold
-    random_state : seed of the hash
-    """
-    lazy = nw.from_native(frame)
-    roles = choose_roles(_names(lazy), SOURCE, task=task, target=target, drop=drop, columns=columns, groups=groups)
-    return folds_of_parts(sum_frame(lazy, roles, k=check_folds(cv), random_state=random_state), groups=groups)
-
-
-def sum_frame(frame: Any, roles: Roles, *, k: int = 1, random_state: Any = None) -> list[GramStats]:
-    """Statistics of every fold of a frame; of all rows, for k = 1."""
     values = [*roles.features, roles.target]
     _check_numeric(frame, values)
     p = len(values)
@@ -115,6 +67,8 @@ def sum_frame(frame: Any, roles: Roles, *, k: int = 1, random_state: Any = None)
         nw.len().alias("n"),
         *(nw.col(f"v{j}").count().alias(f"n{j}") for j in range(p)),
         *(nw.col(f"m{j}").max().alias(f"m{j}") for j in range(p)),
+        *(nw.col(f"v{j}").min().alias(f"low{j}") for j in range(p)),
+        *(nw.col(f"v{j}").max().alias(f"high{j}") for j in range(p)),
         *(nw.col(f"c{j}").sum().alias(f"s{j}") for j in range(p)),
         *(nw.col(f"p{i}_{j}").sum().alias(f"p{i}_{j}") for i, j in pairs),
     )
@@ -139,7 +93,9 @@ def _statistics(columns: dict[str, NDArray[Any]], roles: Roles, p: int, k: int) 
         for i in range(j + 1):
             moments.sums[slots, i, j] = moments.sums[slots, j, i] = columns[f"p{i}_{j}"]
     tasks = np.arange(len(labels))
-    return [GramStats(labels, *moments.statistics(tasks * k + f), roles.features) for f in range(k)]
+    ends = [[np.min(columns[f"low{j}"]), np.max(columns[f"high{j}"])] for j in range(p)]
+    moments.widen(*np.array([*ends, [1.0, 1.0]], dtype=float).T)
+    return [GramStats.of_moments(moments, tasks * k + f, labels, roles.features) for f in range(k)]
 
 
 def _with_fold(rows: Any, p: int, k: int, random_state: Any, *, grouped: str | None) -> Any:
@@ -169,6 +125,11 @@ def predict_frame(model: Any, frame: Any, *, unseen: str = "mean", return_std: b
     Tasks that fit has not seen get the population model; nothing with `unseen="error"`.
     """
     columns = model.columns
+    if model.trunk is not None:
+        raise ValueError(
+            "a trunk takes part in these predictions, and trees are no expression of columns: use "
+            "kinfolk.large.predict_file, collect the frame, or fit with trunk=None"
+        )
     scaler = columns.transformer
     # A scaler is a shift and a unit; anything else the engine cannot run.
     if return_std or columns.basis is not None or not (scaler is None or hasattr(scaler, "scale_")):
@@ -219,10 +180,6 @@ def _lookup(frame: Any, task: str, labels: NDArray[Any], numbers: Array, unseen:
     return frame.join(nw.from_native(table), on=task, how="left"), joined
 
 
-def _names(frame: Any) -> list[str]:
-    return list(frame.collect_schema())
-
-
 def _check_numeric(frame: Any, names: list[str]) -> None:
     schema = frame.collect_schema()
     wrong = [name for name in names if not (schema[name].is_numeric() or schema[name] == nw.Boolean)]
@@ -230,7 +187,7 @@ def _check_numeric(frame: Any, names: list[str]) -> None:
         held = ", ".join(f"{name!r} ({schema[name]})" for name in wrong)
         raise ValueError(
             f"{SOURCE} has columns that are not numbers: {held}. Turn them into numbers there (a case per value, days "
-            f"since a start), or leave them out with drop={wrong!r}"
+            "since a start), select the others, or collect the rows: in memory and in files all columns are understood"
         )
 
 

@@ -13,6 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+from kinfolk.rows.kinds import WRITTEN
+
 LONGEST_LINE = 2**20  # characters
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 PROBE = 20  # lines that decide on the separator
@@ -24,6 +26,7 @@ class Head(NamedTuple):
     names: list[str]
     separator: str
     bytes_per_row: float
+    decimal: str = "."
 
 
 def read_head(file: Path, reading: Any) -> Head:
@@ -41,7 +44,7 @@ def read_head(file: Path, reading: Any) -> Head:
     if nameless and (nameless != [1] or len(names) == 1):
         raise ValueError(f"{file.name}: column {nameless[-1]} has no name in the header. Give it one.")
     rest = lines[1:] or lines
-    return Head(names, separator, max(1.0, sum(map(len, rest)) / len(rest)))
+    return Head(names, separator, max(1.0, sum(map(len, rest)) / len(rest)), decimal_of(rest, separator))
 
 
 def check_lines(file: Path, reading: Any, *, name: str) -> None:
@@ -121,7 +124,7 @@ def checked_lines(file: TextIO, name: str, encoding: str) -> Iterator[str]:
         if "\0" in line:
             raise ValueError(
                 f"{name}, line {number}: holds NUL bytes, so it is not plain text in {encoding}. Export it as CSV "
-                "again, or give --encoding utf-16 if that is how it was written."
+                "again, or give --encoding utf-16 on the command line if that is how it was written."
             )
         yield line
 
@@ -136,12 +139,12 @@ def _next_line(file: TextIO, name: str, encoding: str, number: int) -> str:
         byte = ord(error.object[error.start]) - 0xDC00
         raise ValueError(
             f"{name}, line {number + 1}: byte 0x{byte:02x} is not {encoding}. Give --encoding latin-1 (or cp1252, as "
-            "Windows programs write), or save the file as UTF-8."
+            "Windows programs write) on the command line, or save the file as UTF-8."
         ) from None
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{name}, near line {number + 1}: not {error.encoding} ({error.reason}). Give its --encoding, or save the "
-            "file as UTF-8."
+            f"{name}, near line {number + 1}: not {error.encoding} ({error.reason}). Save the file as UTF-8, or "
+            "give its --encoding on the command line."
         ) from None
     return line
 
@@ -161,6 +164,23 @@ def separator_of(lines: list[str]) -> str:
     # Lines of unequal length are an error that is told later; the header then decides.
     best = max(even or SEPARATORS, key=lambda mark: header[mark][0] if header[mark] else 0)
     return best if header[best] and header[best][0] > 1 else ","
+
+
+def decimal_of(lines: list[str], separator: str) -> str:
+    """The decimal mark: a comma if some numbers can only have that, and none can only have a point.
+
+    Examples
+    --------
+    >>> decimal_of(["1.250,5;2,25"], ";"), decimal_of(["1,250;2.25"], ";"), decimal_of(["1,250"], ";")
+    (',', '.', '.')
+    """
+    try:
+        values = {value.strip() for row in csv.reader(lines, delimiter=separator) for value in row}
+    except csv.Error:
+        return "."
+    as_point = {value for value in values if WRITTEN["."].fullmatch(value)}
+    as_comma = {value for value in values if WRITTEN[","].fullmatch(value)}
+    return "," if as_comma - as_point and not as_point - as_comma else "."
 
 
 def _widths(lines: list[str], mark: str) -> list[int]:

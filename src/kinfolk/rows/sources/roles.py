@@ -36,8 +36,11 @@ def choose_roles(
     drop: str | Iterable[str] = (),
     columns: Iterable[str] | None = None,
     groups: str | None = None,
+    mark: str = "",
 ) -> Roles:
     """The roles of columns with these `names`; features are `columns`, or all that nothing else speaks for.
+
+    `mark` stands before the name of an option in messages.
 
     Examples
     --------
@@ -53,9 +56,12 @@ def choose_roles(
             raise ValueError(f"{role}={name!r}: give the {role} column of {source} by name, {listed(names)}")
     for role, wanted in [*((r, [n]) for r, n in given.items()), ("drop", dropped), ("columns", chosen or [])]:
         for name in wanted:
-            check_column(name, names, source, role)
+            check_column(name, names, source, f"{mark}{role}")
     if task == target:
         raise ValueError(f"column {task!r} cannot be both the task and the target")
+    for name in dropped:
+        if name in (task, target):
+            raise ValueError(f"{mark}drop names {name!r}, which is the task or the target column")
     taken = [name for name in chosen or [] if name in (task, target)]
     if taken:
         raise ValueError(f"columns has {taken[0]!r}, which is the task or the target: leave it out")
@@ -63,7 +69,6 @@ def choose_roles(
     rest = [name for name in names if name not in apart]
     features = tuple(dict.fromkeys(rest if chosen is None else chosen))
     if not features:
-        raise ValueError(
-            f"{source} has no feature left besides {', '.join(map(repr, given.values()))}: {listed(names)}"
-        )
+        apart_from = ", ".join(map(repr, given.values()))
+        raise ValueError(f"{source} has no column left to predict from besides {apart_from}: {listed(names)}")
     return Roles(task, target, features, groups)

@@ -12,9 +12,10 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from kinfolk.progress import Callback, report
-from kinfolk.rows.folds import folds_for_groups
+from kinfolk.rows.fold_numbers import folds_for_groups
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.moments import BLOCK_BYTES, Moments
+from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.dealing import Dealer
 from kinfolk.rows.sources.files import Source, polars
 from kinfolk.rows.sources.roles import Roles
@@ -23,6 +24,22 @@ from kinfolk.rows.tasks import check_lengths
 
 Transform = Callable[[Any], Any]  # a data frame of the feature columns to the features
 INTEGER = re.compile(r"-?[1-9]\d{0,17}|0")
+
+
+class NotFiniteError(ValueError):
+    """Values are missing or infinite, or their sums overflow."""
+
+
+def has_plain_features(source: Source, roles: Roles) -> bool:
+    """Whether the features are numbers by their types, to be taken as they are, and none counts the rows."""
+    if source.text:
+        return False
+    schema = source.schema(source.files[0])
+    kinds = {name: schema[name] for name in roles.features}
+    if not all(kind.is_numeric() or kind == polars().Boolean for kind in kinds.values()):
+        return False
+    whole = [name for name, kind in kinds.items() if kind.is_integer()]
+    return not whole or "id" not in TableRules().read(source.frame(whole)).left_out_.values()
 
 
 def sum_source(
@@ -56,10 +73,8 @@ def sum_source(
             rows = _matrix(batch, roles, transform)
             slots = tasks.numbers(batch[roles.task])
             if dealer is not None:
-                fold = (
-                    dealer.deal(slots) if groups is None else dealer.deal_groups(groups.numbers(batch[groups.column]))
-                )
-                slots = slots * k + fold
+                together = None if groups is None else groups.numbers(batch[groups.column])
+                slots = slots * k + (dealer.deal(slots) if together is None else dealer.deal_groups(together))
             moments = moments or Moments(rows.shape[1])
             if not moments.add(rows, slots, pool=(pool, threads)):
                 raise not_finite(source, roles, transformed=transform is not None)
@@ -69,7 +84,7 @@ def sum_source(
         folds_for_groups(len(groups.known), k, f"column {groups.column!r}")
     labels, numbers = tasks.sorted()
     names = roles.features if transform is None else names
-    return [GramStats(labels, *moments.statistics(numbers * k + f), names) for f in range(k)]
+    return [GramStats.of_moments(moments, numbers * k + f, labels, names) for f in range(k)]
 
 
 def _matrix(batch: Any, roles: Roles, transform: Transform | None) -> NDArray[np.float64]:
@@ -251,10 +266,12 @@ def not_finite(source: Source, roles: Roles, *, transformed: bool) -> Exception:
             kind = "infinite" if value in (float("inf"), -float("inf")) else "missing"
             more = f", and {len(rows[name]) - 1:,} more in this file" if len(rows[name]) > 1 else ""
             out = "." if name == roles.target else f", or leave the column out with drop={[name]!r}."
-            return ValueError(
+            return NotFiniteError(
                 f"column {name!r} has a {kind} value in row {row + 1:,} of {file}{more}. Drop or fill such rows first, "
                 f"e.g. polars.scan_parquet(path).drop_nulls().drop_nans().sink_parquet(new_path){out}"
             )
     if transformed:
-        return ValueError("the `features` transformer returned NaN or infinite values: impute them before or inside it")
-    return ValueError(f"{source.name}: values are so large that their sums overflow. Rescale the columns.")
+        return NotFiniteError(
+            "the `features` transformer returned NaN or infinite values: impute them before or inside it"
+        )
+    return NotFiniteError(f"{source.name}: values are so large that their sums overflow. Rescale the columns.")

@@ -32,9 +32,10 @@ from kinfolk.solvers.graph.pairs import (
     pairs_within,
 )
 from kinfolk.solvers.solution import Solution
-from kinfolk.solvers.tolerances import GRAPH_TIE
+from kinfolk.solvers.tolerances import GRAPH_ROUGH, GRAPH_TIE
 
-DENSE_TASKS = 2500  # up to here all pairs are held at once
+DENSE_TASKS = 2500  # up to here all pairs may be held at once
+ALL_PAIRS = 300  # up to here that is faster than candidates
 NEIGHBORS = 32  # candidates per task at first
 MOST_NEIGHBORS = 512
 SAMPLE = 256  # tasks from which the number of pairs within reach is foreseen
@@ -44,6 +45,7 @@ TOO_MANY = 100  # pairs per task that say that the candidates were poor
 MOST_KEPT = 80  # pairs per task carried from one step to the next
 LEAST_PRICE = 1e-9  # of the farthest distance: multipliers over a price of zero would reach for all pairs
 SAME_THETA = 1e-9  # multipliers found at theta serve another theta this near
+ROUGH_ROUNDS = 2  # solves of a rough graph: on the pairs at hand, and on those that these asked for
 MOST_PAIRS = 10_000_000  # beyond, nobody reads a graph, and solving for it takes minutes
 
 
@@ -52,11 +54,12 @@ class Candidates:
 
     The pairs stay when the coefficients move: most neighbours are still neighbours then, and the certificate is made
     anew. While the coefficients stay, so do the nearest neighbours, the reach and the multipliers. There are never many
-    more than `most_pairs`.
+    more than `most_pairs`. `rough` ones serve graphs that only have to predict: what the first solves give is enough.
     """
 
-    def __init__(self, most_pairs: int = MOST_PAIRS) -> None:
+    def __init__(self, most_pairs: int = MOST_PAIRS, *, rough: bool = False) -> None:
         self.most_pairs = most_pairs
+        self.rough = rough
         self.W = np.empty((0, 0))
         self.near: Nearest | None = None
         self.keys: Index = np.empty(0, np.intp)
@@ -76,6 +79,17 @@ class Candidates:
         self.dual = None
         self.reach = np.zeros(len(W))
         self.k = 0
+
+    def pairs_at(self, W: Array) -> Index:
+        """Keys of the pairs of the nearest at these coefficients."""
+        self.move_to(W)
+        self.search(NEIGHBORS)
+        return self.keys
+
+    def begin_at(self, W: Array, keys: Index) -> None:
+        """Take notice of coefficients and of pairs that were found for them before."""
+        self.move_to(W)
+        self.keys = keys
 
     def nearest(self, W: Array, k: int) -> Nearest:
         """The k nearest of every task; at least as many as the graph step will want are looked for."""
@@ -100,7 +114,7 @@ class Candidates:
     def add(self, keys: Index) -> Index:
         """Add pairs; those that were not there."""
         new = np.setdiff1d(keys, self.keys, assume_unique=True)
-        self.keys = np.union1d(self.keys, new)
+        self.keys = np.sort(np.concatenate([self.keys, new]), kind="stable")  # two runs are merged, in linear time
         return new
 
     def widen(self, dual: Array) -> bool:
@@ -117,7 +131,7 @@ class Candidates:
         reach, pairs = _foresee(self.W, need, short, self.reach)
         most_neighbors = min(MOST_NEIGHBORS, max(NEIGHBORS, self.most_pairs // T), T - 1)
         # 1 Poor candidates: four times as many of the nearest bring the multipliers down before anything is measured.
-        if pairs > min(TOO_MANY * T, self.most_pairs) and self.k < most_neighbors:
+        if pairs > min(TOO_MANY * T, self.most_pairs) and self.k < most_neighbors and not self.rough:
             self.search(min(4 * self.k, most_neighbors) if self.near is not None else NEIGHBORS)
             return True
         # 2 Good candidates, and still more pairs than may be held: the answer stays, certified for some of the tasks.
@@ -165,9 +179,11 @@ def graph_of_weights(
     `candidates` carries what was learned about pairs from one call to the next.
     """
     terms: dict[str, Any] = {"alpha": alpha, "beta": beta, "gamma": gamma, "self_loops": self_loops}
-    if len(W) <= DENSE_TASKS or method == "primal_dual":
-        return learn_graph(squared_distances(W), method=method, start=start, **terms)
-    return by_candidates(W, start=start, candidates=candidates, **terms)
+    if len(W) > min(ALL_PAIRS, DENSE_TASKS) and method != "primal_dual":
+        found = by_candidates(W, start=start, candidates=candidates, **terms)
+        if len(W) > DENSE_TASKS or found.certified == 1 or (candidates is not None and candidates.rough):
+            return found
+    return learn_graph(squared_distances(W), method=method, start=start, **terms)
 
 
 def by_candidates(
@@ -198,6 +214,9 @@ def by_candidates(
         start = known.dual[1] * unit
     known.price = 2 * theta * unit
     step = partial(newton, alpha=alpha, beta=beta, gamma=gamma, self_loops=self_loops)
+    if known.rough:
+        step = partial(step, tol=GRAPH_ROUGH)
+        rounds = ROUGH_ROUNDS
     edges, z, solution = solve_on_pool(known, step, start, rounds)
     assert solution.dual is not None
     known.dual = theta, solution.dual / unit
@@ -212,13 +231,6 @@ def by_candidates(
     )
 
 
-def _with_room(need: Array, short: Index, reach: Array, room: float) -> Array:
-    """Reach as far as needed and some room more; a far task gets no more room than a typical one."""
-    reach = reach.copy()
-    reach[short] = need[short] + room * np.minimum(need[short], np.median(need))
-    return reach
-
-
 def _foresee(W: Array, need: Array, short: Index, reach: Array) -> tuple[Array, float]:
     """The reach to take, with as much room beyond the multipliers as adds few pairs, and the pairs to expect.
 
@@ -228,8 +240,10 @@ def _foresee(W: Array, need: Array, short: Index, reach: Array) -> tuple[Array, 
     V = W - np.median(W, axis=0)
     norm = row_dots(V, V)
     z = norm[some, None] + norm - 2 * V[some] @ V.T
+    wide = reach.copy()
     for room in ROOM:
-        wide = _with_room(need, short, reach, room)
+        # A far task gets no more room than a typical one.
+        wide[short] = need[short] + room * np.minimum(need[short], np.median(need))
         pairs = (np.count_nonzero(z < wide[some, None] + wide) / len(some) - 1) * len(short)  # but for themselves
         if pairs <= ENOUGH * len(W):
             break

@@ -12,26 +12,6 @@ from kinfolk.solvers.tolerances import MARGIN
 SEPARATE = 1.5  # distance between two groups over that inside them, below which they are one
 
 
-def modularity(A: sparse.csr_array, group: NDArray[np.intp]) -> float:
-    """Share of edge weight inside groups beyond what degrees alone would give.
-
-    Two separate pairs, grouped as they are connected:
-
-    >>> A = sparse.csr_array(np.kron(np.eye(2), [[0.0, 1.0], [1.0, 0.0]]))
-    >>> modularity(A, np.array([0, 0, 1, 1]))
-    0.5
-    """
-    total = A.sum()
-    if total == 0:
-        return 0.0
-    degree = np.asarray(A.sum(axis=1)).ravel()
-    links = A.tocoo()
-    rows, columns = links.coords
-    inside = links.data[group[rows] == group[columns]].sum()
-    by_group = np.bincount(group, degree)
-    return float(inside / total - (by_group**2).sum() / total**2)
-
-
 def louvain(A: sparse.csr_array) -> NDArray[np.intp]:
     """Group number of every node, 0 for the largest group; deterministic."""
     membership = np.arange(A.shape[0])
@@ -40,7 +20,7 @@ def louvain(A: sparse.csr_array) -> NDArray[np.intp]:
         count = group.max(initial=-1) + 1
         membership = group[membership]
         if count == A.shape[0]:
-            return _by_size(membership)
+            return by_size(membership)
         gather = sparse.csr_array((np.ones(len(group)), (group, np.arange(len(group)))), shape=(count, len(group)))
         A = sparse.csr_array(gather @ A @ gather.T)
 
@@ -76,7 +56,7 @@ def _move_nodes(A: sparse.csr_array, rounds: int = 50) -> NDArray[np.intp]:
     return np.unique(group, return_inverse=True)[1]
 
 
-def _by_size(group: NDArray[np.intp]) -> NDArray[np.intp]:
+def by_size(group: NDArray[np.intp]) -> NDArray[np.intp]:
     """Renumber: largest group first, ties by first member."""
     _, first, size = np.unique(group, return_index=True, return_counts=True)
     order = np.lexsort((first, -size))
@@ -101,7 +81,7 @@ def merged_groups(group: NDArray[np.intp], points: Array) -> NDArray[np.intp]:
             return group
         a, b = np.unravel_index(np.argmin(apart), apart.shape)
         group = np.where(group == max(a, b), min(a, b), group)
-        group = _by_size(np.unique(group, return_inverse=True)[1])
+        group = by_size(np.unique(group, return_inverse=True)[1])
 
 
 def _separation(group: NDArray[np.intp], points: Array) -> Array:

@@ -94,6 +94,18 @@ class EdgeList:
         both_ways = np.concatenate([i, j]), np.concatenate([j, i])
         return sparse.csr_array((np.concatenate([a, a]), both_ways), shape=(self.size, self.size))
 
+    def upper(self, a: Array) -> sparse.csr_array:
+        """The half of the adjacency above the diagonal, zeros kept: edges that are in order need no sorting.
+
+        >>> EdgeList.complete(3).upper(np.array([1.0, 2.0, 3.0])).toarray()
+        array([[0., 1., 2.],
+               [0., 0., 3.],
+               [0., 0., 0.]])
+        """
+        order = np.argsort(self.i, kind="stable")
+        begins = np.concatenate([[0], np.cumsum(np.bincount(self.i, minlength=self.size))])
+        return sparse.csr_array((a[order], self.j[order], begins), shape=(self.size, self.size))
+
 
 def laplacian(A: sparse.csr_array) -> sparse.csr_array:
     """L = D - A.
@@ -127,3 +139,12 @@ def squared_distances(W: Array) -> Array:
         Z[i, j] = Z[j, i] = exact
     np.fill_diagonal(Z, 0.0)
     return np.maximum(Z, 0.0)
+
+
+def entries(A: sparse.csr_array, i: NDArray[np.intp], j: NDArray[np.intp]) -> Array:
+    """A_ij of some pairs of nodes, as an array; asked for no pair, SciPy would answer with a sparse one.
+
+    >>> entries(sparse.csr_array([[0.0, 2.0], [2.0, 0.0]]), np.array([0]), np.array([1]))
+    array([2.])
+    """
+    return np.asarray(A[i, j]).ravel() if len(i) else np.empty(0)

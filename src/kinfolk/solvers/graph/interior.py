@@ -39,7 +39,7 @@ class Iterate:
     def room(self, step: Iterate) -> float:
         """How far one can go along a direction before something turns negative."""
         return min(
-            _room(x, dx) for x, dx in ((self.a, step.a), (self.s, step.s), (self.lam, step.lam), (self.d, step.d))
+            room(x, dx) for x, dx in ((self.a, step.a), (self.s, step.s), (self.lam, step.lam), (self.d, step.d))
         )
 
     @property
@@ -119,6 +119,7 @@ class _System:
         return Iterate(da, (edge_target - p.s * da) / p.a, dlam, (node_target - p.d * dlam) / p.lam)
 
 
-def _room(x: Array, dx: Array) -> float:
+def room(x: Array, dx: Array) -> float:
+    """How far one can go from x > 0 along dx before an entry turns negative."""
     shrinking = dx < 0
     return float(np.min(-x[shrinking] / dx[shrinking], initial=np.inf))

@@ -20,6 +20,7 @@ from kinfolk.solvers.tolerances import GRAPH_CHANGE, GRAPH_GAP, GRAPH_TIE
 
 CANDIDATES = 32  # nearest neighbours of every task that are looked at to guess its multiplier
 LIKELY = 1.3  # a guessed multiplier may be this much too small: more pairs cost less than another solve
+ABOVE = 1.15  # times the guess: Newton starts from above, where all pairs that will be active are
 SYMMETRIC = 1e-8  # of the largest distance: what distances from single precision may lack in symmetry
 METHODS = ("auto", "newton", "primal_dual")
 
@@ -95,7 +96,9 @@ def learn_graph(
         edges = EdgeList.complete(T)
         solution = step(edges, Z[edges.i, edges.j], start=start)
     else:
-        pool = _AllPairs(Z, price=2 * gamma, unit=np.sqrt(2 * alpha) * np.sqrt(beta))
+        unit = float(np.sqrt(2 * alpha) * np.sqrt(beta))
+        pool = _AllPairs(Z, price=2 * gamma, unit=unit)
+        start = ABOVE * unit * pool.guess if start is None else start
         edges, _, solution = solve_on_pool(pool, step, start, rounds=T * T)  # every round but the last adds a pair
     return replace(solution, value=edges.adjacency(solution.value))
 
@@ -139,21 +142,22 @@ class _AllPairs:
     def __init__(self, Z: Array, *, price: float, unit: float) -> None:
         self.Z = Z
         self.price = price
-        self.chosen = _likely_pairs((price / unit) * Z)
+        self.chosen, self.guess = _likely_pairs((price / unit) * Z)
 
     def edges(self) -> tuple[EdgeList, Array]:
         i, j = np.nonzero(self.chosen)
         return EdgeList(i, j, len(self.Z)), self.Z[i, j]
 
     def widen(self, dual: Array) -> bool:
-        wants_in = dual[:, None] + dual[None, :] > self.price * self.Z * (1 + GRAPH_TIE)
-        missing = np.triu(wants_in & ~self.chosen, k=1)
+        wants_in = dual[:, None] + dual[None, :] > (self.price * (1 + GRAPH_TIE)) * self.Z
+        wants_in &= ~self.chosen
+        missing = np.triu(wants_in, k=1)
         self.chosen |= missing
         return bool(missing.any())
 
 
-def _likely_pairs(c: Array) -> NDArray[np.bool_]:
-    """Upper-triangular mask of the pairs to try first, from the scaled distances c = 2 theta Z.
+def _likely_pairs(c: Array) -> tuple[NDArray[np.bool_], Array]:
+    """Upper-triangular mask of the pairs to try first, and guessed multipliers, from scaled distances c = 2 theta Z.
 
     Alone with neighbours like itself, a task would have the multiplier lam with sum_j [lam - c_j / 2]_+ = 1 / lam: over
     its k nearest that is a quadratic equation, and the least root over k is the answer. Pairs with lam_i + lam_j near
@@ -165,12 +169,13 @@ def _likely_pairs(c: Array) -> NDArray[np.bool_]:
     k = np.arange(1, CANDIDATES + 1)
     total = np.cumsum(half, axis=1)
     lam = ((total + np.sqrt(total**2 + 4 * k)) / (2 * k)).min(axis=1)
-    mask = LIKELY * (lam[:, None] + lam[None, :]) > c
+    reach = LIKELY * lam
+    mask = reach[:, None] + reach > c
     mask |= away <= 2 * half[:, -1:]
     lonely = np.flatnonzero(2 * half[:, 0] > HARD)
     if len(lonely) <= len(c) // 20:
         mask[lonely] = True
-    return np.triu(mask | mask.T, k=1)
+    return np.triu(mask | mask.T, k=1), lam
 
 
 def check_distances(Z: ArrayLike) -> Array:
@@ -178,11 +183,13 @@ def check_distances(Z: ArrayLike) -> Array:
     Z = np.asarray(Z, dtype=np.float64)
     if Z.ndim != 2 or Z.shape[0] != Z.shape[1] or Z.size == 0:
         raise ValueError(f"Z must be a square matrix of squared distances, got shape {Z.shape}")
-    if not np.isfinite(Z).all():
-        raise ValueError("Z has NaN or infinite entries")
-    if (Z < 0).any():
-        raise ValueError(f"Z must not be negative: its least entry is {Z.min():.3g}")
+    least = Z.min()
     scale = Z.max()
-    if np.abs(Z - Z.T).max() > SYMMETRIC * scale or np.abs(np.diagonal(Z)).max() > SYMMETRIC * scale:
+    if not np.isfinite([least, scale]).all():  # both are NaN where one entry is
+        raise ValueError("Z has NaN or infinite entries")
+    if least < 0:
+        raise ValueError(f"Z must not be negative: its least entry is {least:.3g}")
+    same = (Z == Z.T).all()  # in a third of the time that differences take
+    if (not same and np.abs(Z - Z.T).max() > SYMMETRIC * scale) or np.abs(np.diagonal(Z)).max() > SYMMETRIC * scale:
         raise ValueError("Z must be symmetric with a zero diagonal")
     return Z

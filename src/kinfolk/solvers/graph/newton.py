@@ -21,14 +21,14 @@ longer asks for a multiplier that is orders of magnitude above the others.
 from __future__ import annotations
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.graph.edges import EdgeList
-from kinfolk.solvers.graph.interior import interior_point
+from kinfolk.solvers.graph.interior import interior_point, room
 from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.solution import Solution
-from kinfolk.solvers.tolerances import GRAPH_GAP, LAST_DIGIT, ROUNDING
+from kinfolk.solvers.tolerances import GRAPH_GAP, GRAPH_ROUGH, LAST_DIGIT, ROUNDING
 
 DENSE_HESSIAN = 400  # below this many tasks a dense Cholesky beats conjugate gradients
 DENSE_INTERIOR = 4000  # the interior-point steps factorise a dense T x T matrix
@@ -72,11 +72,12 @@ def newton(
     c = (2 * gamma / unit) * z
     nearest = nearest_costs(edges, c)
     cap = np.inf if self_loops is None else self_loops / unit
-    dense = edges.size <= DENSE_INTERIOR
+    rough = tol >= GRAPH_ROUGH
+    dense = edges.size <= DENSE_INTERIOR and not rough
     hard = dense and self_loops is None and nearest.max() > HARD
     lam = np.minimum(lone_multipliers(nearest) if start is None else start / unit, cap)
     patience = PATIENCE if dense else max_iter
-    point, n_iter = _climb(_Point(edges, c, lam, cap), POLISH * tol, 0 if hard else patience)
+    point, n_iter = _climb(_Point(edges, c, lam, cap), tol if rough else POLISH * tol, 0 if hard else patience)
     a, gap = point.a, point.gap
     method = "newton"
     if gap > tol and dense and self_loops is None:
@@ -183,11 +184,12 @@ def _newton_step(point: _Point) -> Array:
         H[active.i, active.j] = H[active.j, active.i] = off
         H[np.diag_indices(edges.size)] += LAST_DIGIT  # singular by rounding only
         return scale * linalg.cho_solve(linalg.cho_factor(H, lower=True), scale * g)
-    H = active.adjacency(off) + sparse.eye_array(edges.size, format="csr")
+    upper = active.upper(off)
+    lower = upper.T
     # A far task has a large multiplier and a gradient that is tiny beside the others': it must not drown in them.
     far = max(1.0, float(lam.max() / np.median(lam)) / FAR)
     forcing = max(ROUNDING, min(ROUGHEST, max(FINEST, point.gap)) / far**2)  # as exact as the gap makes use of
-    inner = conjugate_gradients(H.__matmul__, scale * g, np.copy, tol=forcing, max_iter=3000)
+    inner = conjugate_gradients(lambda v: v + upper @ v + lower @ v, scale * g, np.copy, tol=forcing, max_iter=3000)
     return scale * inner.value
 
 
@@ -197,9 +199,7 @@ def _line_search(point: _Point, step: Array) -> _Point | None:
     The dual is concave, so the slope along the step tells ascent from overshoot without comparing function
     values, which near the end agree to rounding.
     """
-    towards_zero = step < 0
-    room = np.min(-point.lam[towards_zero] / step[towards_zero], initial=np.inf)
-    t = min(1.0, 0.99 * room)
+    t = min(1.0, 0.99 * room(point.lam, step))
     for _ in range(40):
         following = point.moved(t * step)
         way = following.lam - point.lam

@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.batched import row_dots
+from kinfolk.solvers.graph.edges import squared_distances
 from kinfolk.threads import allowed_threads, single_threaded
 
 Index = NDArray[np.intp]
 
 PAIRS_AT_ONCE = 20_000_000
+AT_ONCE = 2500  # tasks whose distances are held as one matrix, which takes less time than to find out how many threads
 BLOCK_ROWS = 256  # a block of products stays in the second-level cache: 1 ns a pair, 3 when it does not
 BLOCK_COLUMNS = 2048
 LARGEST_SINGLE = 1e30  # squares beyond would overflow in single precision
@@ -31,11 +33,14 @@ class Nearest:
 
 def nearest(W: Array, k: int, rows: Index | None = None) -> Nearest:
     """The k nearest tasks of all tasks, or of `rows`: exact, by brute force in blocks."""
-    from sklearn.neighbors import NearestNeighbors
-
     ask = np.arange(len(W)) if rows is None else rows
     k = min(k, len(W) - 1)
-    index = NearestNeighbors(algorithm="brute").fit(W).kneighbors(W[ask], k + 1, return_distance=False)
+    if len(W) <= AT_ONCE:
+        index = np.argpartition(squared_distances(W)[ask], k, axis=1)[:, : k + 1]
+    else:
+        from sklearn.neighbors import NearestNeighbors
+
+        index = NearestNeighbors(algorithm="brute").fit(W).kneighbors(W[ask], k + 1, return_distance=False)
     own = index == ask[:, None]
     own[~own.any(axis=1), -1] = True  # among duplicates a task may miss itself
     index = index[~own].reshape(len(ask), k)
@@ -50,7 +55,8 @@ def pair_keys(a: Index, b: Index, T: int) -> Index:
     >>> pair_keys(np.array([2, 0, 1]), np.array([0, 2, 2]), 3)
     array([2, 5])
     """
-    return np.unique(np.minimum(a, b) * T + np.maximum(a, b))
+    keys = np.sort(np.minimum(a, b) * T + np.maximum(a, b))  # np.unique hashes, in fifty times the time of a sort
+    return keys[np.diff(keys, prepend=-1) > 0]
 
 
 def pair_distances(W: Array, i: Index, j: Index) -> Array:
@@ -72,51 +78,40 @@ def pairs_within(W: Array, reach: Array, rows: Index | None = None) -> Index:
     >>> pairs_within(np.array([[0.0], [1.0], [4.0]]), np.array([0.6, 0.6, 9.0]))
     array([1, 5])
     """
-    a, b, _ = _close_pairs(W, reach, reach, rows)
-    return pair_keys(a, b, len(W))
-
-
-def _close_pairs(W: Array, left: Array, right: Array, rows: Index | None) -> tuple[Index, Index, Array]:
-    """All pairs a, b with z_ab = ||w_a - w_b||^2 < left_a + right_b, a in `rows`, and their z.
-
-    The test is the sign of a bilinear form in (w, left - ||w||^2, 1), so one matrix product and one comparison look at
-    a block of pairs. Its rounding error is at most (d + 8) eps (||w_a||^2 + ||w_b||^2 + left_a + right_b): that is
-    added to both sides so that no pair is lost, and the pairs found are checked from differences. With all rows and
-    left = right every pair is looked at once.
-    """
-    one, two = _sides(W, left, right)
+    # The test is the sign of a bilinear form in (w, reach - ||w||^2, 1), so one matrix product and one comparison look
+    # at a block of pairs; the pairs found are checked from differences. With all rows every pair is looked at once.
+    one, two = _sides(W, reach)
     ask = np.arange(len(W)) if rows is None else rows
-    half_only = rows is None and left is right
 
-    def look(start: int) -> tuple[Index, Index, Array]:
-        a, b = _hits(one[ask[start : start + BLOCK_ROWS]], two, start if half_only else 0)
+    def look(start: int) -> Index:
+        a, b = _hits(one[ask[start : start + BLOCK_ROWS]], two, start if rows is None else 0)
         a = ask[start + a]
-        keep = a < b if half_only else a != b
+        keep = a < b if rows is None else a != b
         a, b = a[keep], b[keep]
-        z = pair_distances(W, a, b)
-        near = z < left[a] + right[b]
-        return a[near], b[near], z[near]
+        near = pair_distances(W, a, b) < reach[a] + reach[b]
+        return pair_keys(a[near], b[near], len(W))
 
     # Blocks this small gain nothing from threads inside a product: one thread works on each block.
     with single_threaded(), ThreadPoolExecutor(allowed_threads()) as pool:
         found = list(pool.map(look, range(0, len(ask), BLOCK_ROWS)))
-    found.append((np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0)))
-    a, b, z = (np.concatenate(part) for part in zip(*found, strict=True))
-    return a, b, z
+    return np.unique(np.concatenate([np.empty(0, np.intp), *found]))
 
 
-def _sides(W: Array, left: Array, right: Array) -> tuple[Array, Array]:
-    """The two factors of the bilinear form, in single precision where that is enough."""
-    unit = max(float(np.median(left)), TINY)
+def _sides(W: Array, reach: Array) -> tuple[Array, Array]:
+    """The two factors of the bilinear form, in single precision where that is enough.
+
+    Its rounding error is at most (d + 8) eps (||w_a||^2 + ||w_b||^2 + reach_a + reach_b): that is added to both sides,
+    so that no pair is lost.
+    """
+    unit = max(float(np.median(reach)), TINY)
     V = (W - np.median(W, axis=0)) * np.sqrt(2 / unit)
     half = row_dots(V, V) / 2
-    left = left / unit
-    right = right / unit
-    dtype = _precision(half + left, W.shape[1])
-    error = (W.shape[1] + 8) * np.finfo(dtype).eps * (half + left + right)
+    reach = reach / unit
+    dtype = _precision(half + reach, W.shape[1])
+    error = (W.shape[1] + 8) * np.finfo(dtype).eps * (half + 2 * reach)
     ones = np.ones(len(W))
-    one = np.column_stack([V, left - half + error, ones]).astype(dtype)
-    two = np.column_stack([V, ones, right - half + error]).astype(dtype)
+    one = np.column_stack([V, reach - half + error, ones]).astype(dtype)
+    two = np.column_stack([V, ones, reach - half + error]).astype(dtype)
     return one, np.ascontiguousarray(two.T)
 
 

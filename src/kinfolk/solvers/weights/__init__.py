@@ -11,11 +11,10 @@ from kinfolk.rows.gram import Array
 from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import WEIGHTS_RESIDUAL
 from kinfolk.solvers.weights.cg import solve_cg
-from kinfolk.solvers.weights.direct import solve_direct
-from kinfolk.solvers.weights.shared import can_share, solve_shared
+from kinfolk.solvers.weights.direct import can_share, solve_direct, solve_shared
 from kinfolk.solvers.weights.system import WeightSystem, weight_system
 
-__all__ = ["METHODS", "WeightSystem", "solve_system", "solve_weights", "weight_system"]
+__all__ = ["METHODS", "WeightSystem", "choose_method", "solve_system", "solve_weights", "weight_system"]
 
 METHODS = ("auto", "direct", "shared", "cg", "cmg")
 DIRECT_UNKNOWNS = 300  # dT below which one dense Cholesky is faster than conjugate gradients
@@ -75,7 +74,7 @@ def solve_system(
     if method == "shared" and not can_share(system):
         raise ValueError('method="shared" needs all tasks to have the same inputs: use "auto"')
     if method == "auto":
-        method = _choose(system)
+        method = choose_method(system)
     if method == "direct":
         return solve_direct(system)
     if method == "shared":
@@ -85,7 +84,8 @@ def solve_system(
     return solve_cg(system, start=start, tol=tol)
 
 
-def _choose(system: WeightSystem) -> str:
+def choose_method(system: WeightSystem) -> str:
+    """The fastest exact method, or conjugate gradients where none is."""
     T, d = system.b.shape
     if can_share(system) and T <= SHARED_TASKS:
         return "shared"

@@ -1,17 +1,120 @@
-"""Weight step by conjugate gradients on V -> H_t v_t + coupling, never formed."""
+"""Weight step by conjugate gradients on V -> H_t v_t + coupling, never formed, and its preconditioners.
+
+Each of these is an approximate solution, good for some of the directions:
+
+    blocks      the inverse of every task's own d x d block: right when data dominate
+    laplacian   the T x T matrix 2 gamma L + diag(mean diagonal of H_t), for each of the d columns: right when the
+                coupling does; symmetric and diagonally dominant, so multigrid applies
+    sum         both
+    coarse      the pooled d x d problem of every connected component: the limit of infinite coupling, exactly;
+                always added
+
+The T x T system is solved by a sparse factorisation ("splu") where that stays sparse, else approximately by one cycle
+of combinatorial multigrid ("cmg").
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from kinfolk.rows.gram import Array
-from kinfolk.solvers.krylov import conjugate_gradients
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
+from scipy.sparse.linalg import splu
+
+from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.batched import inverse, times
+from kinfolk.solvers.krylov import Operator, conjugate_gradients
 from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import WEIGHTS_RESIDUAL
-from kinfolk.solvers.weights.preconditioners import PRECONDITIONERS, make_preconditioner
+from kinfolk.solvers.weights.cmg import combinatorial_multigrid
 from kinfolk.solvers.weights.system import WeightSystem
 
-__all__ = ["PRECONDITIONERS", "solve_cg"]
+PRECONDITIONERS = ("auto", "blocks", "laplacian", "sum")
+SOLVERS = ("auto", "splu", "cmg")
+STRONG = 4.0  # coupling over own data, above which the Laplacian pays for itself
+MOST = 0.9  # share of the tasks in which the coupling must exceed every direction of H_t
+FILL_PER_TASK = 40  # entries that the factors of a cheap factorisation may have, per task
+FILL = 300_000  # or in all: beyond, a cycle of multigrid takes less time than a pair of triangular solves
+
+
+def make_preconditioner(system: WeightSystem, name: str = "auto", solver: str = "auto") -> tuple[Operator, str]:
+    """The operator r -> approximate solution, and its name in words."""
+    for kind, value, allowed in (("preconditioner", name, PRECONDITIONERS), ("Laplacian solver", solver, SOLVERS)):
+        if value not in allowed:
+            raise ValueError(f"unknown {kind} {value!r}: choose one of {', '.join(allowed)}")
+    name = choose_preconditioner(system) if name == "auto" else name
+    parts: list[Operator] = [_coarse(system)]
+    if name in ("blocks", "sum"):
+        parts.append(_blocks(system))
+    if name in ("laplacian", "sum"):
+        solver = choose_solver(system.L) if solver == "auto" else solver
+        parts.append(_laplacian(system, solver))
+        name = f"{name}, {solver}"
+
+    def apply(r: Array) -> Array:
+        total = parts[0](r)
+        for part in parts[1:]:
+            total += part(r)
+        return total
+
+    return apply, name
+
+
+def choose_preconditioner(system: WeightSystem) -> str:
+    """Blocks when data dominate; the Laplacian when the coupling does in every direction; between, their sum.
+
+    "In every direction": for nine tasks of ten the pull exceeds ||H_t||_F, so that H_t may stand for its mean diagonal,
+    and no unknown is left out, as shrunk intercepts are.
+    """
+    if float(np.median(system.pull)) <= STRONG * float(np.median(system.own)):
+        return "blocks"
+    if not system.scale.all():
+        return "sum"
+    stiffness = np.sqrt(np.einsum("tij,tij->t", system.H, system.H))
+    return "laplacian" if np.mean(system.pull > stiffness) > MOST else "sum"
+
+
+def choose_solver(L: sparse.csr_array) -> str:
+    """A factorisation if the envelope of the reordered matrix, which bounds its factor, is small; else multigrid."""
+    T = L.shape[0]
+    order = reverse_cuthill_mckee(sparse.csr_matrix(L), symmetric_mode=True)
+    place = np.empty(T, np.intp)
+    place[order] = np.arange(T)
+    first = place.copy()
+    np.minimum.at(first, np.repeat(np.arange(T), np.diff(L.indptr)), place[L.indices])
+    envelope = int((place - first).sum())
+    return "splu" if envelope <= max(FILL_PER_TASK * T, FILL) else "cmg"
+
+
+def _blocks(system: WeightSystem) -> Operator:
+    T, d = system.b.shape
+    diagonal = system.pull[:, None] * system.scale + system.uniform * (T - 1)
+    blocks = system.H.copy()
+    blocks[:, np.arange(d), np.arange(d)] += diagonal
+    return partial(times, inverse(blocks))
+
+
+def _laplacian(system: WeightSystem, solver: str) -> Operator:
+    excess = np.maximum(system.own, TINY) + len(system.b) * system.uniform.mean()
+    if solver == "splu":
+        return splu(sparse.csc_array(system.L + sparse.diags_array(excess))).solve
+    A = sparse.csr_array(sparse.diags_array(system.pull) - system.L)
+    return combinatorial_multigrid(A, excess).solve
+
+
+def _coarse(system: WeightSystem) -> Operator:
+    """Constant on every component: solve with the sum of its H_t. With an anchor all tasks are one component."""
+    T, d = system.b.shape
+    if system.uniform.any():
+        component = np.zeros(T, int)
+        count = 1
+    else:
+        count, component = connected_components(system.L, directed=False)
+    gather = sparse.csr_array((np.ones(T), (component, np.arange(T))), shape=(count, T))
+    pooled = inverse((gather @ system.H.reshape(T, d * d)).reshape(count, d, d))
+    return lambda r: times(pooled, gather @ r)[component]
 
 
 def solve_cg(
@@ -25,8 +128,7 @@ def solve_cg(
 ) -> Solution:
     """Iterative solution to a relative residual of `tol`; memory T d^2.
 
-    `preconditioner` and `laplacian_solver` are explained in `preconditioners.py`; "auto" tells in the `method` of the
-    result what it chose, as in "cg (sum, cmg)".
+    With "auto" the `method` of the result tells what was chosen, as in "cg (sum, cmg)".
     """
     apply, name = make_preconditioner(system, preconditioner, laplacian_solver)
     solution = conjugate_gradients(system.apply, system.b, apply, start=start, tol=tol, max_iter=max_iter)

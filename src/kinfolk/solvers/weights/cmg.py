@@ -7,28 +7,89 @@ parameter describes the geometry, so weights may differ by orders of magnitude.
 Small connected components are solved exactly, together; the rest share the levels, and clusters never join components.
 Differs from the paper: trees are cut at every third generation, all at once, where it walks over them node by node; and
 the excess is carried from level to level beside A, not as part of a diagonal, so that a small one is not rounded away.
+
+A level is a matrix and the way up from the next, coarser one. One cycle, from x = 0, on many columns at once, so that a
+sparse product serves all unknowns of all tasks:
+
+    x = omega D^-1 r;    x += P cycle(P'(r - M x)), repeated;    x += omega D^-1 (r - M x)
+
+With omega D^-1 M below 2, which diagonal dominance gives for omega < 1, the cycle B is symmetric positive definite and
+B M has its eigenvalues in (0, 1], however often the coarse correction is repeated.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import splu
 
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.graph.edges import laplacian
 from kinfolk.solvers.tolerances import MARGIN
-from kinfolk.solvers.weights.multigrid import Level, Multigrid
 
 Index = NDArray[np.intp]
 
+DAMPING = 2 / 3  # omega
 SMALL = 700  # nodes that a direct solve takes
 LOOSE = 1 / 8  # a node with less of its weight than this inside its cluster stays alone
 SLOW = 0.7  # if that leaves more than this share of the nodes, everyone joins a cluster
 MOST_LEVELS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One matrix, the interpolation from the next level to it, and how often that level is visited."""
+
+    M: sparse.csr_array
+    P: sparse.csr_array
+    Pt: sparse.csr_array
+    smoother: Array
+    repeats: int = 1
+
+    @classmethod
+    def of(cls, M: sparse.csr_array, P: sparse.csr_array) -> Level:
+        """A level from its matrix and interpolation."""
+        return cls(M, P, sparse.csr_array(P.T), (DAMPING / M.diagonal())[:, None])
+
+
+class Multigrid:
+    """Levels, finest first, and a sparse factorisation of the coarsest matrix.
+
+    `Multigrid.solve(r)` is one cycle, for r of shape (T, any number of columns): an approximate solution of M x = r.
+    """
+
+    def __init__(self, levels: list[Level], coarsest: sparse.csr_array) -> None:
+        self.levels = levels
+        self.bottom: Any = splu(sparse.csc_array(coarsest))
+        self.sizes = [level.M.shape[0] for level in levels] + [coarsest.shape[0]]
+        work = sum(level.M.nnz for level in levels) + coarsest.nnz
+        self.complexity = work / (levels[0].M.nnz if levels else max(coarsest.nnz, 1))
+
+    def __repr__(self) -> str:
+        return f"Multigrid(sizes={self.sizes}, complexity={self.complexity:.2f})"
+
+    def solve(self, r: Array) -> Array:
+        """One cycle from zero."""
+        return self._cycle(0, r)
+
+    def _cycle(self, depth: int, r: Array) -> Array:
+        if depth == len(self.levels):
+            return self.bottom.solve(r)
+        level = self.levels[depth]
+        x = level.smoother * r
+        left = level.Pt @ (r - level.M @ x)
+        up = self._cycle(depth + 1, left)
+        for _ in range(level.repeats - 1):
+            up += self._cycle(depth + 1, left - self.levels[depth + 1].M @ up)
+        x += level.P @ up
+        x += level.smoother * (r - level.M @ x)
+        return x
 
 
 def combinatorial_multigrid(A: sparse.csr_array, excess: ArrayLike) -> Multigrid:
@@ -60,7 +121,7 @@ def combinatorial_multigrid(A: sparse.csr_array, excess: ArrayLike) -> Multigrid
     while len(levels) < MOST_LEVELS and np.count_nonzero(~alone) > SMALL:
         cluster = _clusters(A, slack, alone)
         P = _interpolation(cluster)
-        levels.append(Level.of(_matrix(A, slack), P, 1))
+        levels.append(Level.of(_matrix(A, slack), P))
         A = _without_diagonal(sparse.csr_array(P.T @ A @ P))
         slack = P.T @ slack
         alone = np.bincount(cluster, alone) > 0
@@ -99,7 +160,7 @@ def _clusters(A: sparse.csr_array, excess: Array, alone: NDArray[np.bool_]) -> I
     root = _roots(_cut(_heaviest(A)))
     own = np.arange(A.shape[0])
     joined = np.where(alone, own, root)
-    loose = _inside(A, root) < LOOSE * (_degree(A) + excess)
+    loose = _inside(A, root) < LOOSE * (A.sum(axis=1) + excess)
     # A root that leaves its cluster must not take the others along: leavers get labels that nobody else has.
     label, cluster = np.unique(np.where(loose, len(own) + own, joined), return_inverse=True)
     return cluster if len(label) <= SLOW * len(own) else np.unique(joined, return_inverse=True)[1]
@@ -159,10 +220,6 @@ def _inside(A: sparse.csr_array, cluster: Index) -> Array:
     return np.bincount(i[same], A.data[same], A.shape[0])
 
 
-def _degree(A: sparse.csr_array) -> Array:
-    return np.asarray(A.sum(axis=1)).ravel()
-
-
 def _interpolation(cluster: Index) -> sparse.csr_array:
     T = len(cluster)
     return sparse.csr_array((np.ones(T), cluster, np.arange(T + 1)), shape=(T, int(cluster.max()) + 1))
@@ -184,4 +241,4 @@ def _with_repeats(levels: list[Level], A: sparse.csr_array) -> list[Level]:
     sizes = [level.M.nnz for level in levels] + [A.nnz + A.shape[0]]
     repeats = [max(int(fine / coarse - 1), 1) for fine, coarse in pairwise(sizes)]
     repeats[-1:] = [1] * len(repeats[-1:])  # the coarsest is exact
-    return [Level(x.M, x.P, x.Pt, x.smoother, n) for x, n in zip(levels, repeats, strict=True)]
+    return [replace(level, repeats=n) for level, n in zip(levels, repeats, strict=True)]

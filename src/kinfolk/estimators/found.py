@@ -1,0 +1,46 @@
+"""What the search of GAMTLCV found: the models that were tried, the mixture that was chosen, and what a trunk adds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kinfolk.judge.errors import Gain
+from kinfolk.methods.mixture import Mixture, Search
+from kinfolk.methods.rbf_search import FeatureSearch, TaskRows
+from kinfolk.methods.trunk_search import TrunkShares, TrunkTrial, trunk_shares
+from kinfolk.rows.gram import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The mixture that predicts, the best one without a graph, whether the graph helps, and its gain."""
+
+    mixture: Mixture
+    without_graph: Mixture
+    graph_helps: bool
+    gain: Gain
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What was tried and chosen; `scale` is what the features were divided by, `curves` those that are no lines."""
+
+    search: Search
+    chosen: Chosen
+    scale: Array
+    curves: FeatureSearch | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+    def shares_of(self, trial: TrunkTrial, mixture: Mixture, data: TaskRows) -> TrunkShares:
+        """What a trunk earns beside a mixture, from the predictions of both for held-out rows."""
+        W, c = self.search.held_out_lines(mixture)
+        lines = np.full(len(data.y), np.nan)
+        for f in range(len(W)):
+            rows = data.fold == f
+            t = data.codes[rows]
+            X = data.X[rows] / self.scale if self.curves is None else self.curves.of_fold(f, data.X[rows])
+            lines[rows] = c[f, t] + np.einsum("nd,nd->n", X, W[f, t])
+        return trunk_shares(data, lines, trial.prediction, self.search.task_weights())

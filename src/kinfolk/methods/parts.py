@@ -1,0 +1,109 @@
+"""The parts of a fitted model: linear maps from the targets to the coefficients, each with its share.
+
+A mixture is the sum of its parts. Nothing is solved again to use one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.methods.couplings import Coupling
+from kinfolk.methods.linear_map import LinearMap
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.solvers.equations import NormalEquations, normal_equations
+
+ROUNDING = 1e-12  # of the squared unknowns
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One linear map from targets to coefficients, as fitted: nothing is solved again to use it.
+
+    Attributes
+    ----------
+    name : the method it comes from, with its parameters
+    coupling : what ties the tasks together, with its numbers
+    V : unknowns (S, p) of the S tasks with rows
+    share : in the mixture; 0 for a graph that is shown, but does not predict
+    own_shares : (S,), in the mixture of every task; None if all have the same. New tasks get `share`
+    intercept : the treatment of the intercept, see `normal_equations`
+    origin : (x0, y0) that an intercept column refers to; None for free intercepts
+    basis : (d, p), if the slopes are basis times unknowns: a learned metric, or a part that uses some features only
+    units : (d,) by which the features were divided
+    shown : whether its graph is the one that people see
+    """
+
+    name: str
+    coupling: Coupling
+    V: Array
+    share: float = 1.0
+    own_shares: Array | None = None
+    intercept: str | None = "free"
+    origin: tuple[Array, float] | None = None
+    basis: Array | None = None
+    units: Array | None = None
+    shown: bool = False
+
+    @classmethod
+    def of(cls, name: str, coupling: Coupling, equations: NormalEquations, V: Array, intercept: str | None) -> Part:
+        """A part with the normal equations that it was solved with."""
+        # The origin is kept: tasks that come later would move the average of all rows, and with it what V means.
+        origin = (equations.x0[0], float(equations.y0[0])) if equations.has_ones else None
+        basis = equations.basis
+        if basis is not None:
+            d, p = np.subtract(basis.shape, int(equations.has_ones))
+            basis = basis[:d, :p]
+        return cls(name, coupling, V, intercept=intercept, origin=origin, basis=basis)
+
+    def equations(self, gram: GramStats) -> NormalEquations:
+        """Normal equations of some tasks in the unknowns of this part."""
+        scaled = gram if self.units is None else gram.rescaled(self.units)
+        found = normal_equations(scaled, self.intercept, origin=self.origin)
+        return found if self.basis is None else found.in_basis(self.basis)
+
+    def map(self, gram: GramStats) -> LinearMap:
+        """The linear map of tasks with these statistics."""
+        equations = self.equations(gram)
+        units = np.ones(gram.n_features) if self.units is None else self.units
+        return LinearMap(equations, self.coupling.inverse(equations), units, self.shares)
+
+    @property
+    def is_pooled(self) -> bool:
+        """Whether all tasks have the same slopes."""
+        apart = ((self.V - self.V.mean(axis=0)) ** 2).sum()
+        return bool(self.V.any() and apart <= ROUNDING * (self.V**2).sum())
+
+    @property
+    def shares(self) -> Array:
+        """The share of this part in the mixture of every task (S,)."""
+        return np.full(len(self.V), self.share) if self.own_shares is None else self.own_shares
+
+    def coefficients(self, equations: NormalEquations, V: Array) -> tuple[Array, Array]:
+        """Slopes and intercepts, in the units of the rows, of tasks with these equations and unknowns."""
+        W, c = equations.coefficients(V)
+        return W if self.units is None else W / self.units, c
+
+    def in_units(self, scale: Array) -> Part:
+        """The same part, if its features were divided by `scale` before."""
+        return replace(self, units=scale if self.units is None else scale * self.units)
+
+    def on_columns(self, columns: NDArray[np.intp], d: int) -> Part:
+        """The same part, if its features are `columns` of d."""
+        own = np.eye(len(columns)) if self.basis is None else self.basis
+        units = None if self.units is None else placed_columns(self.units, columns, np.ones(d))
+        origin = None
+        if self.origin is not None:
+            x0, y0 = self.origin
+            origin = placed_columns(x0, columns, np.zeros(d)), y0
+        return replace(
+            self, basis=placed_columns(own.T, columns, np.zeros((own.shape[1], d))).T, units=units, origin=origin
+        )
+
+
+def placed_columns(values: Array, columns: NDArray[np.intp], others: Array) -> Array:
+    """Values by feature at `columns`, beside `others`."""
+    others[..., columns] = values
+    return others

@@ -1,0 +1,71 @@
+"""Rows that arrive in parts, for methods that cross-validate: every row is dealt to a fold once, and stays there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.methods.rbf_search import FeatureSearch, TaskRows
+from kinfolk.rows.fold_numbers import common_rows, generator
+from kinfolk.rows.folds import Folds
+from kinfolk.rows.gram import Array
+from kinfolk.rows.sources.dealing import deal_rows
+from kinfolk.rows.tasks import Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Statistics of the folds of all rows so far: of the inputs, and of the curves that the first rows led to."""
+
+    folds: Folds
+    curves: FeatureSearch | None = None
+
+    def plus(
+        self, rows: Rows, X: Array, *, forget: float = 1.0, groups: Any = None, random_state: Any = None
+    ) -> Stream:
+        """With new rows of inputs X, after the weight of all earlier ones was multiplied by `forget`.
+
+        Rows go to the folds that have least of their task. Whole groups go to one fold instead, and so do rows that
+        all tasks share.
+        """
+        at = rows.targets()
+        labels = np.union1d(self.folds.total.labels, rows.schema.labels)
+        codes = np.searchsorted(labels, rows.schema.labels)[at.codes]
+        data = TaskRows(X[at.row], at.y, codes, labels, np.zeros(len(codes), np.intp), at.weight)
+        unit = self._units(rows, data, at.row, groups)
+        so_far = np.stack([part.reindex(labels).n for part in self.folds.held_out])
+        # Another draw for every batch, which the same rows after the same past get again.
+        rng = np.random.default_rng([int(generator(random_state).integers(2**31)), round(float(so_far.sum()))])
+        if unit is None:
+            fold = deal_rows(codes, so_far, rng)
+        else:
+            each = np.zeros(int(unit.max()) + 1, np.intp)
+            fold = deal_rows(each, so_far.sum(axis=1, keepdims=True), rng)[unit]
+        return self._plus(replace(data, fold=fold), forget)
+
+    def _units(self, rows: Rows, data: TaskRows, row: NDArray[np.intp], groups: Any) -> NDArray[np.intp] | None:
+        """What must stay together, as a number for every target; None if nothing must."""
+        if groups is not None:
+            return np.unique(np.asarray(groups)[row], return_inverse=True)[1].reshape(-1)
+        if rows.codes is None:
+            return np.unique(row, return_inverse=True)[1].reshape(-1)
+        total = self.folds.total
+        new = data.gram(data.X, slice(None)).with_rows()
+        shared = total.n_tasks > 1 and total.is_shared() and new.n_tasks > 1 and new.is_shared()
+        return common_rows(data.X, data.codes) if shared else None
+
+    def _plus(self, data: TaskRows, forget: float) -> Stream:
+        curves = self.curves
+        if curves is not None:
+            curves = replace(curves, folds=curves.folds.scaled(forget) + curves.folds_of(data))
+        return Stream(self.folds.scaled(forget) + data.folds(len(self.folds)), curves)
+
+    def select(self, tasks: NDArray[Any]) -> Stream:
+        """The stream of some tasks, by position."""
+        curves = self.curves
+        if curves is not None:
+            curves = replace(curves, folds=curves.folds.select(tasks))
+        return Stream(self.folds.select(tasks), curves)

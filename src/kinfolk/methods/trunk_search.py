@@ -1,0 +1,255 @@
+"""A trunk beside lines: predictions of a regressor for rows held out, and the share that they earn in every task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+from kinfolk.judge.boosting import LEAVES, PATIENCE, ROUNDS
+from kinfolk.judge.errors import Errors
+from kinfolk.methods.extrapolation import trusted_limits, where_lines_hold
+from kinfolk.methods.rbf_search import TaskRows
+from kinfolk.methods.shares import mixture_errors, own_ridge_shares
+from kinfolk.methods.trunk import CATEGORIES, BoostedTrees, Trunk
+from kinfolk.progress import Callback, report
+from kinfolk.rows.gram import TINY, Array
+from kinfolk.rows.time_order import trains
+from kinfolk.threads import single_threaded
+
+STEP = 50  # rounds between two looks at the errors
+WORTHWHILE = 0.01  # of the squared error, that two such steps must gain to go on
+PARTS = 5  # of the rows, each told the means of the others
+LEAST_LEAF = 5  # rows, as for LightGBM in comparisons
+SEED = 0  # of the cross-fitting of means; the rest of boosting draws nothing
+SMALL = 50_000  # rows, up to which one thread is enough
+
+
+@dataclass(frozen=True, eq=False)
+class TrunkTrial:
+    """A regressor of all rows: what it predicted for every row when that was held out, and how to fit it to all.
+
+    `prediction` (n,) is NaN for rows that are never held out; `setting` is what was chosen.
+    """
+
+    prediction: Array
+    setting: dict[str, Any]
+    fit: Callable[[Array], tuple[Any, Array, float]]  # features -> regressor, inputs of tasks, those of a stranger
+
+
+def check_trunk(asked: Any) -> None:
+    """Raise a ValueError for what cannot be a trunk."""
+    usable = hasattr(asked, "fit") and hasattr(asked, "predict") and not isinstance(asked, type)
+    if not (asked is None or usable or (isinstance(asked, str) and asked == "auto")):
+        raise ValueError(f'trunk={asked!r} must be None, "auto", or a regressor with fit and predict')
+
+
+def try_trunk(data: TaskRows, asked: Any, *, callback: Callback | None = None) -> TrunkTrial:
+    """Out-of-fold predictions of boosted trees ("auto") or of a given regressor."""
+    with _threads(len(data.y)):
+        return _try_trees(data, callback) if isinstance(asked, str) else _try_given(data, asked, callback)
+
+
+def _threads(rows: int) -> AbstractContextManager[None]:
+    return single_threaded() if rows <= SMALL else nullcontext()
+
+
+def _try_given(data: TaskRows, asked: Any, callback: Callback | None) -> TrunkTrial:
+    """A regressor whose first input is the number of the task."""
+    prediction = np.full(len(data.y), np.nan)
+    k = int(data.fold.max()) + 1
+    Z = np.column_stack([data.codes, data.X])
+    for f in range(k):
+        held_out = data.fold == f
+        prediction[held_out] = _fitted(asked, data, Z, trains(data.fold, f)).predict(Z[held_out])
+        report(callback, "trunk", f + 1, k)
+
+    def fit(X: Array) -> tuple[Any, Array, float]:
+        fitted = _fitted(asked, data, np.column_stack([data.codes, X]), slice(None))
+        inputs = np.arange(float(len(data.labels)))[:, None]
+        return fitted, inputs, -1.0
+
+    return TrunkTrial(prediction, {}, fit)
+
+
+def _fitted(regressor: Any, data: TaskRows, Z: Array, rows: NDArray[np.bool_] | slice) -> Any:
+    weight = {}
+    if data.weight is not None:
+        if not has_fit_parameter(regressor, "sample_weight"):
+            raise ValueError(f"trunk={type(regressor).__name__} takes no sample_weight: leave the weights out")
+        weight = {"sample_weight": data.weight[rows]}
+    return clone(regressor).fit(Z[rows], data.y[rows], **weight)
+
+
+class _Staged:
+    """Boosted trees of the training rows of one fold, that grow step by step."""
+
+    def __init__(self, data: TaskRows, X: Array, rows: NDArray[np.bool_], leaves: int) -> None:
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        told, self.inputs, category = task_inputs(data.codes[rows], data.y[rows], len(data.labels))
+        self.Z = np.column_stack([told, X[rows]])
+        self.y = data.y[rows]
+        self.weight = None if data.weight is None else data.weight[rows]
+        self.model = HistGradientBoostingRegressor(
+            max_leaf_nodes=leaves,
+            min_samples_leaf=LEAST_LEAF,
+            categorical_features=category,
+            early_stopping=False,
+            warm_start=True,
+            random_state=SEED,
+        )
+
+    def grow(self, rounds: int) -> None:
+        """To so many trees."""
+        self.model.set_params(max_iter=rounds).fit(self.Z, self.y, sample_weight=self.weight)
+
+    def staged(self, X: Array, codes: NDArray[np.intp], first: int) -> Any:
+        """Predictions after `first` + 1 and more trees."""
+        return islice(self.model.staged_predict(np.column_stack([self.inputs[codes], X])), first, None)
+
+
+def task_inputs(codes: NDArray[np.intp], y: Array, T: int) -> tuple[Array, Array, list[int] | None]:
+    """What boosted trees are told about tasks: by row, by task (T, q), and which of the columns are categories.
+
+    That is the number of the task and, as scikit-learn's trees do not split off categories of fewer than ten rows and
+    know 255 at most, the mean target of the task, drawn to that of all. The mean that a row is told is that of other
+    rows (cross-fitting), so that trees do not rely on it more than they can with new rows.
+    """
+    part = np.random.default_rng(SEED).permutation(len(y)) % PARTS
+    told = np.empty(len(y))
+    for one in range(PARTS):
+        told[part == one] = task_levels(codes[part != one], y[part != one], T)[codes[part == one]]
+    if np.isnan(told).all():  # one row per task has no others; and trees refuse a column without numbers
+        told[:] = y.mean()
+    level = task_levels(codes, y, T)
+    seen, dense = np.unique(codes, return_inverse=True)
+    if len(seen) >= CATEGORIES:
+        return told[:, None], level[:, None], None
+    number = np.full(T, np.nan)
+    number[seen] = np.arange(len(seen))
+    return np.column_stack([dense.reshape(-1), told]), np.column_stack([number, level]), [0]
+
+
+def task_levels(codes: NDArray[np.intp], y: Array, T: int) -> Array:
+    """Mean target of every task (T,), drawn to that of all by the variances within and between; NaN without rows.
+
+    Examples
+    --------
+    >>> task_levels(np.array([0, 0, 1, 1]), np.array([-2.0, 2.0, -2.0, 2.0]), 3)
+    array([ 0.,  0., nan])
+    """
+    n = np.bincount(codes, minlength=T)
+    mean = np.bincount(codes, y, minlength=T) / np.maximum(n, 1)
+    whole = float(y.mean()) if len(y) else 0.0
+    within = float(np.square(y - mean[codes]).sum()) / max(len(y) - int((n > 0).sum()), 1)
+    # The means of tasks scatter by what lies between tasks, and by what is within over the rows of a task.
+    between = max(float(np.square(mean - whole)[n > 0].mean()) - within * float((1 / n[n > 0]).mean()), 0.0)
+    own = np.divide(n * between, n * between + within, out=np.zeros(T), where=n * between > 0)
+    return np.where(n > 0, whole + own * (mean - whole), np.nan)
+
+
+def _try_trees(data: TaskRows, callback: Callback | None) -> TrunkTrial:
+    """Boosted trees; leaves and rounds for a fold's rows are chosen by the errors on the other folds."""
+    # Gradients are kept in single precision: in the user's unit, two equal splits would be told apart by rounding.
+    unit = float(np.std(data.y)) or 1.0
+    data = replace(data, y=data.y / unit)
+    k = int(data.fold.max()) + 1
+    held_out = [np.flatnonzero(data.fold == f) for f in range(k)]
+    grown = {n: [_Staged(data, data.X, trains(data.fold, f), n) for f in range(k)] for n in LEAVES}
+    curves = {}
+    for step, (leaves, folds) in enumerate(grown.items()):
+        curves[leaves] = _curves(data, folds, held_out)
+        report(callback, "trunk", step + 1, len(LEAVES))
+    prediction = np.full(len(data.y), np.nan)
+    for f, rows in enumerate(held_out):
+        others = [g for g in range(k) if g != f] or [f]
+        leaves, rounds = _least(curves, others)
+        prediction[rows] = next(grown[leaves][f].staged(data.X[rows], data.codes[rows], rounds - 1))
+    leaves, rounds = _least(curves, list(range(k)))
+
+    def fit(X: Array) -> tuple[Any, Array, float]:
+        whole = _Staged(data, X, np.ones(len(data.y), bool), leaves)
+        whole.grow(rounds)
+        trees = BoostedTrees.of(whole.model)
+        in_units = replace(trees, baseline=unit * trees.baseline, values=unit * trees.values)
+        return in_units, whole.inputs, np.nan
+
+    return TrunkTrial(unit * prediction, {"max_leaf_nodes": leaves, "max_iter": rounds}, fit)
+
+
+def _curves(data: TaskRows, folds: list[_Staged], held_out: list[NDArray[np.intp]]) -> Array:
+    """Squared errors (k, rounds) on held-out rows; trees grow until more have not helped for a while."""
+    weight = np.ones(len(data.y)) if data.weight is None else data.weight
+    squared = np.zeros((len(folds), 0))
+    for rounds in range(STEP, ROUNDS + 1, STEP):
+        more = np.zeros((len(folds), STEP))
+        for f, (one, rows) in enumerate(zip(folds, held_out, strict=True)):
+            one.grow(rounds)
+            stages = one.staged(data.X[rows], data.codes[rows], rounds - STEP)
+            more[f] = [weight[rows] @ (data.y[rows] - stage) ** 2 for stage in stages]
+        squared = np.hstack([squared, more])
+        least = np.minimum.accumulate(squared.sum(axis=0))
+        if least[-1] >= least[-PATIENCE - 1] or least[-1] > (1 - WORTHWHILE) * least[max(rounds - 2 * STEP, 0)]:
+            break
+    return squared
+
+
+def _least(curves: dict[int, Array], folds: list[int]) -> tuple[int, int]:
+    """Leaves and rounds of least error on some folds."""
+    total = {leaves: squared[folds].sum(axis=0) for leaves, squared in curves.items()}
+    leaves = min(total, key=lambda n: float(total[n].min()))
+    return leaves, int(total[leaves].argmin()) + 1
+
+
+@dataclass(frozen=True, eq=False)
+class TrunkShares:
+    """Shares of a trunk beside a mixture: in common, and (T,) by task; the errors of both together."""
+
+    share: float
+    by_task: Array
+    errors: Errors
+
+
+def trunk_shares(data: TaskRows, lines: Array, trunk: Array, weight: Array) -> TrunkShares:
+    """The share of least held-out error, and what every task makes of it.
+
+    With residuals r of the lines and q of the trunk, both held out, that is <r, r - q> / ||r - q||^2 over all tasks,
+    each by its `weight`. A task goes back to its lines as far as its own errors say that it is like no other.
+    """
+    T = len(data.labels)
+    k = int(data.fold.max()) + 1
+    held_out = data.fold >= 0
+    cell = (data.codes + T * data.fold)[held_out]
+    both = np.stack([data.y - lines, data.y - trunk])[:, held_out]
+    own = np.ones(len(cell)) if data.weight is None else data.weight[held_out]
+    by_fold = np.zeros((k, T, 2, 2))
+    for i, j in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        by_fold[..., i, j] = np.bincount(cell, own * both[i] * both[j], minlength=k * T).reshape(k, T)
+    n = np.bincount(cell, own, minlength=k * T).reshape(k, T)
+    E = by_fold.sum(axis=0)
+    total = np.tensordot(weight, E, axes=1)
+    apart = total[0, 0] - 2 * total[0, 1] + total[1, 1]
+    share = float(np.clip((total[0, 0] - total[0, 1]) / max(apart, TINY), 0.0, 1.0))
+    away = own_ridge_shares(E, np.array([1 - share, share]), np.array([1.0, 0.0]), n.sum(axis=0))
+    by_task = share * (1 - away)
+    shares = np.column_stack([1 - by_task, by_task])
+    squared = np.stack([mixture_errors(fold, shares) for fold in by_fold])
+    return TrunkShares(share, by_task, Errors(squared, n))
+
+
+def fit_trunk(trial: TrunkTrial, found: TrunkShares, X: Array, data: TaskRows) -> Trunk:
+    """The trunk of all rows, whose features are the last ones of X (n, D): those are the inputs themselves."""
+    D = X.shape[1]
+    columns = np.arange(D - data.X.shape[1], D)
+    with _threads(len(X)):
+        regressor, inputs, stranger = trial.fit(X[:, columns])
+    reach = where_lines_hold(X[:, columns], trusted_limits(X[:, columns], data.y, data.codes))
+    return Trunk(regressor, inputs, found.by_task, found.share, columns, reach, stranger)

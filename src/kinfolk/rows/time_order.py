@@ -1,0 +1,74 @@
+"""Rows in the order of time: which part of them a fold is judged by, and which came before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.rows.kinds import day_format, is_missing, parsed
+from kinfolk.rows.tables import read_table
+from kinfolk.words import counted, warn_user
+
+
+@dataclass(frozen=True, eq=False)
+class InTime:
+    """When each row was observed, in place of groups: folds then train on the past and are judged by what follows."""
+
+    when: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, time: Any, X: Any, n: int) -> InTime:
+        """From times, one per row, or the name of a column of X: numbers, dates, or dates as text."""
+        if isinstance(time, str):
+            table = read_table(X)
+            values = table.column(table.position(time))
+        else:
+            values = np.asarray(time)
+        if values.shape != (n,):
+            raise ValueError(f"time has shape {values.shape}, expected ({n},): one time per row")
+        if any(is_missing(value) for value in values.tolist()):
+            raise ValueError("time is missing in some rows: fill it in or drop these rows")
+        if values.dtype.kind in "OUS" and isinstance(values[0], str):
+            day = day_format(sorted(set(values.tolist())))
+            if day is None:
+                raise ValueError(f"time holds text like {str(values[0])!r}: give numbers or dates")
+            values = np.array([parsed(text, day) for text in values.tolist()])
+        return cls(np.unique(values, return_inverse=True)[1].reshape(-1))
+
+    def __getitem__(self, rows: Any) -> InTime:
+        return InTime(self.when[rows])
+
+    def folds(self, k: int) -> NDArray[np.intp]:
+        """The fold of every row: k + 1 parts of about equal size, the first, -1, is never held out; equal times stay
+        together."""
+        count = np.bincount(self.when)
+        middle = np.cumsum(count) - count / 2
+        # Parts that no time falls into are not counted.
+        part = np.unique(np.floor(middle / len(self.when) * (k + 1)), return_inverse=True)[1].reshape(-1)
+        found = int(part.max())
+        if found < 1:
+            raise ValueError("all rows have the same time: folds in the order of time need at least 2 times")
+        if found < k:
+            warn_user(f"there are few different times: {counted(found, 'fold')} in place of cv={k}")
+        return np.asarray(part[self.when] - 1)
+
+
+def in_order(groups: Any, time: Any, X: Any, n: int) -> Any:
+    """The groups that keep rows together, or the times that put folds in order."""
+    if time is not None and groups is not None:
+        raise ValueError("give groups or time: rows of equal time stay together as groups do")
+    if time is not None:
+        return InTime.of(time, X, n)
+    return groups if groups is None or isinstance(groups, InTime) else np.asarray(groups)
+
+
+def trains(fold: NDArray[np.intp], f: int) -> NDArray[np.bool_]:
+    """Which rows train fold f: those of all others or, in time (where -1 is never held out), those before.
+
+    >>> trains(np.array([0, 1, 2]), 1).tolist(), trains(np.array([-1, 0, 1]), 0).tolist()
+    ([True, False, True], [True, False, False])
+    """
+    return fold < f if (fold < 0).any() else fold != f

@@ -1,0 +1,47 @@
+"""Tables that the campaigns of tests/fuzz stumbled over, the smallest of each kind."""
+
+import numpy as np
+import pytest
+
+from kinfolk import GAMTL, GAMTLCV
+from kinfolk.baselines import Independent
+
+SMALL = {"strengths": (1.0,), "ridges": (1.0,), "anchors": (0.0,), "neighbors": (3,), "cv": 2}
+
+
+def rows(T=3, n=6, d=2, seed=0):
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(T), n)
+    X = np.column_stack([task, rng.normal(size=(T * n, d))])
+    return X, X[:, 1] + task + rng.normal(size=T * n)
+
+
+def test_a_fold_without_training_rows_is_named():
+    X, y = rows(T=2, n=2)
+    weight = np.array([1.0, 1.0, 1.0, 0.0])  # the second task has one row left, which its intercept takes
+    with pytest.raises(ValueError, match="a fold of the cross-validation has no rows to train on"):
+        Independent(task=0, penalty="cv", cv=2).fit(X, y, weight, time=[1, 2, 0, 0])
+
+
+@pytest.mark.parametrize("model", [Independent(task=0, penalty="cv", cv=2), GAMTLCV(task=0, **SMALL)], ids=str)
+def test_a_task_that_is_never_held_out_has_no_error_but_a_fit(model):
+    X, y = rows()
+    time = np.where(X[:, 0] == 0, 0, 1 + np.arange(len(y)))  # the first task comes before all others
+    model.fit(X, y, time=time)
+    assert np.isnan(model.cv_errors_[0]) and np.isfinite(model.cv_errors_[1:]).all()
+    std = model.predict(X, return_std=True)[1]
+    assert np.isfinite(std).all() and (std > 0).all()
+
+
+@pytest.mark.parametrize("intercept", ["free", None])
+def test_the_metric_of_functions_without_an_input_that_varies(intercept):
+    X, y = rows(d=1)
+    X[:, 1] = 2.0
+    model = GAMTL(task=0, metric="function", intercept=intercept).fit(X, 1e-8 * y)
+    assert np.isfinite(model.coef_).all() and np.isfinite(model.predict(X)).all()
+
+
+def test_folds_whose_inputs_hardly_vary():
+    X, y = rows(d=1)
+    X[:, 1] = 3e-4
+    assert np.isfinite(GAMTLCV(task=0, **SMALL).fit(X, y).predict(X)).all()

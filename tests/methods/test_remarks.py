@@ -1,0 +1,59 @@
+"""What is told about features: columns that follow from others, and searches that would take hours."""
+
+import re
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from kinfolk import GAMTLCV
+from kinfolk.baselines import Independent
+from kinfolk.methods.remarks import check_work
+
+
+def table(rng, n=60):
+    """Three columns of numbers and three tasks."""
+    frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=["a", "b", "c"])
+    return frame.assign(task=np.arange(n) % 3, y=frame["a"] + rng.normal(size=n))
+
+
+MADE = {
+    "sum": (lambda t: t["a"] + 2 * t["b"] - t["task"], {"a", "b", "made"}),
+    "copy": (lambda t: 3 * t["c"] + 7, {"c", "made"}),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_column_that_follows_from_others_within_tasks_is_named(name):
+    make, involved = MADE[name]
+    frame = table(np.random.default_rng(0))
+    with pytest.warns(UserWarning, match="follows from .* within every task") as caught:
+        Independent(task="task").fit(frame.assign(made=make(frame)), "y")
+    assert set(re.findall("'(\\w+)'", str(caught[0].message))) == involved and len(caught) == 1
+
+
+def test_columns_that_only_resemble_each_other_and_categories_are_not_named():
+    rng = np.random.default_rng(1)
+    frame = table(rng)
+    frame["near"] = frame["a"] + 1e-3 * rng.normal(size=60)
+    Independent(task="task").fit(frame, "y")
+    frame["kind"] = rng.choice(["p", "q", "r"], 60)
+    with pytest.warns(UserWarning, match="one-hot encoded") as caught:
+        Independent(task="task").fit(frame, "y")
+    assert len(caught) == 1
+
+
+def test_thousands_of_columns_are_refused_at_once_with_a_remedy():
+    X = np.zeros((20, 4901))
+    X[:, 0] = np.arange(20) % 5
+    started = time.process_time()
+    with pytest.raises(ValueError, match="4,900 features of 5 tasks: a search over folds will take about 327 hours"):
+        GAMTLCV(task=0).fit(X, np.arange(20.0))
+    assert time.process_time() - started < 5
+
+
+def test_a_search_of_hours_is_announced_and_one_of_minutes_is_not():
+    with pytest.warns(UserWarning, match="hours.*features=PCA"):
+        check_work(5, 1000)
+    check_work(28, 100)

@@ -1,0 +1,103 @@
+"""Columns of unusual types, in frames and in files: understood by the rules, or told with a remedy."""
+
+import datetime
+import decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from kinfolk.baselines import MeanShrunk
+from kinfolk.cli import main
+from kinfolk.large import fit_file, predict_file
+
+N = 120
+RNG = np.random.default_rng(11)
+BASE = pd.DataFrame({"shop": RNG.choice(["a", "b", "c", "d"], N), "x": RNG.normal(size=N)})
+MINUTES = RNG.integers(1, 90, N)
+Y = 2 * BASE.x + 0.02 * MINUTES + 0.1 * RNG.normal(size=N)
+
+UNDERSTOOD = {
+    "timedelta": (pd.to_timedelta(MINUTES, unit="m"), 1, "durations are counted in days: 'new'"),
+    "time of day": ([datetime.time(int(m) % 24, 30) for m in MINUTES], 1, "dates become days"),
+    "time zone": (pd.date_range("2024-01-01", periods=N, freq="3h", tz="Europe/Berlin"), 5, "dates become days"),
+    "unused levels": (pd.Categorical(["p", "q"] * (N // 2), ["p", "q", "r"]), 1, "one-hot encoded .2 categories"),
+    "nullable": (pd.array([None, 2, 3, 4] * (N // 4), dtype="Int64"), 2, "missing values are filled in"),
+    "arrow": (pd.array(["u", "v", "w"] * (N // 3), dtype="string[pyarrow]"), 3, "one-hot encoded .3 categories"),
+    "bytes": ([b"ab", b"cd"] * (N // 2), 1, "one-hot encoded .2 categories"),
+    "yes and no": (["yes", "no"] * (N // 2), 1, "one-hot encoded .2 categories"),
+    "an id": (RNG.permutation(10**6)[:N], 0, "it numbers or names the rows.*'new_id'"),
+}
+
+
+@pytest.mark.parametrize("name", UNDERSTOOD)
+def test_a_column_of_an_unusual_type_is_understood(name):
+    values, width, note = UNDERSTOOD[name]
+    table = BASE.assign(**{{"an id": "new_id"}.get(name, "new"): values})
+    with pytest.warns(UserWarning, match=note):
+        model = MeanShrunk(task="shop").fit(table, Y)
+    assert model.coef_.shape[1] == 1 + width
+    assert model.score(table, Y) > 0.5
+
+
+def test_decimals_are_numbers():
+    prices = [decimal.Decimal(int(minutes)) for minutes in MINUTES]
+    model = MeanShrunk(task="shop").fit(BASE.assign(price=prices), Y)
+    np.testing.assert_allclose(model.coef_, MeanShrunk(task="shop").fit(BASE.assign(price=MINUTES * 1.0), Y).coef_)
+
+
+def test_durations_are_days_in_frames_files_and_commands(tmp_path):
+    frame = pl.from_pandas(BASE).with_columns(wait=pl.duration(minutes=pl.Series(MINUTES)), sales=pl.Series(Y))
+    rows = tmp_path / "rows.parquet"
+    frame.write_parquet(rows)
+    with pytest.warns(UserWarning, match="durations are counted in days: 'wait'"):
+        model = MeanShrunk(task="shop").fit(frame, "sales")
+    with pytest.warns(UserWarning, match="durations are counted in days: 'wait'"):
+        of_file = fit_file(MeanShrunk(task="shop"), rows, target="sales")
+    np.testing.assert_allclose(of_file.coef_, model.coef_, rtol=1e-9)
+    out = predict_file(of_file, rows, tmp_path / "out.parquet")
+    np.testing.assert_allclose(pl.read_parquet(out)["prediction"], model.predict(frame), rtol=1e-9)
+    kin = tmp_path / "m.kin"
+    method = ["--method", "mean-shrunk", "--cv", "0", "--set", "penalty=1"]
+    assert main(["fit", str(rows), "--task", "shop", "--target", "sales", "--out", str(kin), "--quiet", *method]) == 0
+    assert main(["predict", str(kin), str(rows), "--out", str(tmp_path / "out.csv"), "--quiet"]) == 0
+    by_command = pl.read_csv(tmp_path / "out.csv")["prediction"]
+    assert np.corrcoef(by_command, Y)[0, 1] > 0.95
+
+
+TOLD = {
+    "periods": (pd.period_range("2020-01", periods=N, freq="M"), r"values of type period\[M\], which are neither"),
+    "complex": (np.array(BASE.x) + 1j, "values of type complex128, which are neither"),
+    "infinite": (np.where(np.arange(N) == 4, np.inf, 1.0), "row 4; 1 row in all.. Correct those values, or set them"),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_a_column_that_cannot_be_used_is_told_with_its_type(name):
+    values, text = TOLD[name]
+    with pytest.raises(ValueError, match=text):
+        MeanShrunk(task="shop").fit(BASE.assign(new=values), Y)
+
+
+def test_names_of_several_levels_are_told():
+    table = BASE.set_axis(pd.MultiIndex.from_tuples([("k", "shop"), ("k", "x")]), axis=1)
+    with pytest.raises(TypeError, match="several levels, like .'k', 'shop'.: make them one"):
+        MeanShrunk(task="shop").fit(table, Y)
+
+
+def test_a_lazy_frame_with_text_is_told_what_to_do():
+    lazy = pl.from_pandas(BASE.assign(town="Bonn", sales=Y)).lazy()
+    with pytest.raises(ValueError, match="'town' .String.*select the others, or collect the rows"):
+        MeanShrunk(task="shop").fit(lazy, "sales")
+
+
+def test_a_title_above_the_header_is_told(tmp_path):
+    text = tmp_path / "title.csv"
+    text.write_text("Sales of 2024\n\nshop,x,sales\na,1,2\n")
+    with pytest.raises(ValueError, match="Titles above the header must go"):
+        fit_file(MeanShrunk(task="shop"), text, target="sales")
+    book = tmp_path / "title.xlsx"
+    pd.DataFrame([["Sales of 2024", None], ["shop", "sales"], ["a", 2]]).to_excel(book, index=False, header=False)
+    with pytest.raises(ValueError, match="Of a workbook the first sheet is read"):
+        fit_file(MeanShrunk(task="shop"), book, target="sales")
