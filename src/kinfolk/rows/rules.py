@@ -238,7 +238,7 @@ class TableRules(TransformerMixin, BaseEstimator):
         if kind == "empty" or (free and len(texts) == 1 and not gaps):
             return "empty" if kind == "empty" else "constant"
         if kind == "mixed":
-            return _trouble(name, list(texts))
+            return trouble_with(name, list(texts))
         if not texts:
             return {"kind": "category", "levels": [], "others": False, "gaps": True}
         if kind == "date":
@@ -372,7 +372,8 @@ def _mark(kind: str) -> str:
     return "," if kind == "comma" else "."
 
 
-def _trouble(name: str, texts: list[str]) -> Trouble:
+def trouble_with(name: str, texts: list[str]) -> Trouble:
+    """What is wrong with a column of numbers and some text."""
     strange = [text for text in texts if number_in(text) is None]
     more = f" (and {len(strange) - 1:,} more)" if len(strange) > 1 else ""
     return Trouble(f"column {name!r} holds numbers, but here {strange[0]!r}{more}", strange[0])

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from kinfolk.rows.kinds import MICROSECONDS, NUMBERS, TextCounts, kind_of_texts
-from kinfolk.rows.rules import TableRules, Trouble
+from kinfolk.rows.kinds import MICROSECONDS, NUMBERS, kind_of_texts
+from kinfolk.rows.rules import TableRules, Trouble, trouble_with
 from kinfolk.rows.sources.files import Source, from_text, polars
 from kinfolk.rows.sources.lines import check_lines, line_of_row
 from kinfolk.rows.sources.roles import Roles
@@ -114,8 +114,7 @@ def number_column(frame: Any, name: str, source: Source, what: str) -> Any:
         return from_text(name, held)
     check_text(source)
     if held == "mixed":
-        problem = TableRules()._of_text(name, TextCounts(dict.fromkeys(texts, 1), 0))
-        assert isinstance(problem, Trouble)
+        problem = trouble_with(name, texts)
         raise ValueError(f"{_with_place(name, problem, frame, source)}. Correct it: {what} is a number.")
     words = {"date": "dates", "category": "text", "empty": "nothing"}.get(held, "values that are not numbers")
     shown = f" ({texts[0]!r})" if texts else ""
