@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from kinfolk.explain.confidence import position
-from kinfolk.explain.joint import Joint, joint_of
+from kinfolk.explain.joint import Joint, joint_of, position
 from kinfolk.methods.gamtl.problem import independent
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import TINY, Array

@@ -1,10 +1,8 @@
-"""How far an edge can be trusted: does it come back when the data are drawn anew, and closer than chance brings it?"""
+"""How far an edge can be trusted: are its tasks kin, and are they joined, when the data are drawn anew?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,24 +10,19 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.explain.draws import Blocks, FreshNoise, Unrelated
-from kinfolk.explain.joint import Joint, graph_of, joint_of, quietly, rows_like
-from kinfolk.methods.gamtl.calibrate import COUPLED, calibrated, theta_at_start
+from kinfolk.explain.draws import FreshNoise, Reweighted
+from kinfolk.explain.joint import OWN_ROWS, Joint, graph_of, joint_of, own_residuals, position, quietly, rows_like
+from kinfolk.explain.kin import TEST_LEVEL, Scatter, population_of, related
 from kinfolk.methods.gamtl.coupling import GraphCoupling
-from kinfolk.methods.gamtl.problem import Problem
 from kinfolk.methods.gamtl.shown import shown_graph
-from kinfolk.methods.model import Fitted, Model, Part, as_model
+from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.progress import Callback, report
 from kinfolk.rows.fold_numbers import generator
-from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.graph.edges import entries
-from kinfolk.solvers.graph.pairs import pair_distances
 
-CHANCE_SETS = 40  # sets of unrelated tasks that say how close chance brings a pair
-CHANCE = 0.2  # share of such sets whose closest pair of all would count in a single resample
-FALSE = 0.1  # of the pairs that count, the share that chance alone would bring as close
-EVERY_PAIR = 1000  # tasks up to which every pair is measured, and beyond only those that are joined
+SWEEPS = 15  # Gibbs steps per task in a resample: fewer than for `kinship`, as there are many resamples
 TOLERANCE = 1e-4  # of the alternation in a resample
 
 
@@ -39,21 +32,17 @@ class EdgeConfidence:
 
     Attributes
     ----------
-    confidence : CSR (T, T); share of resamples in which the pair is closer than `level`
+    confidence : CSR (T, T); probability that the two tasks are kin, mean over resamples
     joined : CSR (T, T); share of resamples in whose shown graph the pair is joined
-    distance : CSR (T, T); relative squared distance of the joined pairs in the fitted model, see `edge_confidence`
     adjacency : CSR (T, T); the fitted graph that is shown
     labels : task names (T,)
-    level : the relative distance below which a pair counts
     n : resamples; resampled : what was resampled, in words
     """
 
     confidence: sparse.csr_array
     joined: sparse.csr_array
-    distance: sparse.csr_array
     adjacency: sparse.csr_array
     labels: NDArray[Any]
-    level: float
     n: int
     resampled: str
 
@@ -73,28 +62,17 @@ class EdgeConfidence:
 
     def _rows(self, pairs: Any) -> list[dict[str, Any]]:
         i, j = (axis[pairs.data > 0] for axis in pairs.coords)
-        values = [entries(M, i, j) for M in (self.adjacency, self.confidence, self.joined, self.distance)]
-        order = np.lexsort((j, i, -values[0], -values[1]))
-        names = self.labels.tolist()
-        return [
-            {
-                "task": names[i[k]],
-                "neighbor": names[j[k]],
-                "weight": float(values[0][k]),
-                "confidence": float(values[1][k]),
-                "joined": float(values[2][k]),
-                "distance": float(values[3][k]) if values[0][k] > 0 else None,
-            }
-            for k in order
-        ]
+        weight, confidence, joined = (entries(M, i, j) for M in (self.adjacency, self.confidence, self.joined))
+        order = np.lexsort((j, i, -weight, -confidence))
+        columns = (self.labels[i], self.labels[j], weight, confidence, joined)
+        rows = zip(*(column[order].tolist() for column in columns), strict=True)
+        return [dict(zip(("task", "neighbor", "weight", "confidence", "joined"), row, strict=True)) for row in rows]
 
     def __repr__(self) -> str:
         rows = self.table()
         sure = sum(row["confidence"] > 0.9 for row in rows)
-        return (
-            f"EdgeConfidence({len(rows)} edges, {sure} with confidence above 0.9; {self.n} resamples of "
-            f"{self.resampled}, a pair counts below {self.level:.3g} of the typical squared distance)"
-        )
+        edges = f"{len(rows)} edges, {sure} with confidence above 0.9"
+        return f"EdgeConfidence({edges}; {self.n} resamples of {self.resampled})"
 
 
 def edge_confidence(
@@ -110,15 +88,12 @@ def edge_confidence(
 ) -> EdgeConfidence:
     """Confidence in every edge of a fitted graph, in [0, 1].
 
-    Each resample runs the joint alternation again, from its own independent fits, at the model's alpha, beta, gamma,
-    ridge and metric, adds the other members of a mixture, and reads the graph that is shown at these coefficients. The
-    relative distance of a pair is its squared distance in that graph (`graph_metric`) over the mean of all pairs of
-    tasks that are not outliers. A pair counts in a resample if this is below `level`: at most a tenth of the pairs that
-    count would be as close in sets of unrelated tasks (same inputs, noise and parameters, coefficients drawn
-    independently around a common mean), or no pair at all in four of five such sets. Being joined is not enough,
-    because the barrier gives every task some edge, and with many rows chance neighbours are stable too; and it is not
-    needed, because of many tasks that are alike each is joined to a few. What the number means and does not mean:
-    docs/explanations.md.
+    In each resample the groups of `kinship` are drawn again from its statistics, and the confidence in a pair is the
+    probability that its tasks are in one group, mean over resamples. It is 0 where unrelated tasks look as related as
+    these. The joint alternation runs again too, from its own independent fits, at the model's alpha, beta, gamma, ridge
+    and metric; the other members of a mixture are added, and the graph that is shown at these coefficients says which
+    pairs are joined. Being joined alone is no reason for confidence: the barrier gives every task some edge, and with
+    many rows chance neighbours are stable too. What the number means and does not mean: docs/explanations.md.
 
     Parameters
     ----------
@@ -135,37 +110,33 @@ def edge_confidence(
 
     >>> from kinfolk import GAMTL
     >>> rng = np.random.default_rng(0)
-    >>> X = np.column_stack([np.repeat(np.arange(12), 9), rng.normal(size=(108, 6))])
-    >>> slopes = np.repeat(rng.normal(size=(2, 6)), 54, axis=0)
-    >>> y = np.einsum("nd,nd->n", X[:, 1:], slopes) + 0.1 * rng.normal(size=108)
+    >>> X = np.column_stack([np.repeat(np.arange(12), 20), rng.normal(size=(240, 12))])
+    >>> slopes = np.repeat(rng.normal(size=(2, 12)), 120, axis=0)
+    >>> y = np.einsum("nd,nd->n", X[:, 1:], slopes) + 0.1 * rng.normal(size=240)
     >>> sure = edge_confidence(GAMTL(task=0).fit(X, y), n=10)
-    >>> sure.of(0, 1), sure.of(5, 6)
-    (1.0, 0.0)
+    >>> sure.of(0, 1) > 0.9, sure.of(5, 6) < 0.1
+    (True, True)
     """
     if n < 1:
         raise ValueError(f"n={n} must be at least 1 resample")
     model = as_model(model, "edge_confidence")
     joint = joint_of(model, "edge_confidence")
     rng = generator(random_state)
-    kin = joint.graph.groups() >= 0
-    reader = _Reader(model, joint, kin if kin.sum() >= 3 else np.ones_like(kin))
-    source, words = _source(model, joint, X, y, groups, rng)
-    unrelated = Unrelated.of(joint, reader.kin)
-    draws: list[Any] = [partial(reader.by_chance, unrelated) for _ in range(CHANCE_SETS)]
-    draws += [partial(reader.resample, source) for _ in range(n)]
-    found = []
-    jobs = (delayed(draw)(own) for draw, own in zip(draws, rng.spawn(len(draws)), strict=True))
+    source, words = _source(model, joint, X, y, groups)
+    resample = _Resample(model, joint, _kin_among(model, joint), _noise_of_resamples(joint))
+    total = _Read(sparse.csr_array(2 * joint.gram.labels.shape), sparse.csr_array(2 * joint.gram.labels.shape))
+    jobs = (delayed(resample.read)(source, own) for own in rng.spawn(n))
     for k, read in enumerate(Parallel(n_jobs=n_jobs, return_as="generator")(jobs)):
-        found.append(read)
-        report(callback, "edge confidence", k + 1, len(draws))
-    chance = [read.distance.data for read in found[:CHANCE_SETS]]
-    level = counting_level(chance, [read.distance.data for read in found[CHANCE_SETS:]])
-    return _summary(reader, found[CHANCE_SETS:], level, words)
+        total = _Read(total.probability + read.probability, total.joined + read.joined)
+        report(callback, "edge confidence", k + 1, n)
+    confidence, joined = (
+        TaskGraph(sparse.csr_array(M / n), joint.gram.labels).expanded(model.labels).adjacency for M in total
+    )
+    adjacency = graph_of(model, "edge_confidence").adjacency
+    return EdgeConfidence(confidence, joined, adjacency, model.labels, n, words)
 
 
-def _source(
-    model: Model, joint: Joint, X: Any, y: Any, groups: Any, rng: np.random.Generator
-) -> tuple[FreshNoise | Blocks, str]:
+def _source(model: Model, joint: Joint, X: Any, y: Any, groups: Any) -> tuple[FreshNoise | Reweighted, str]:
     """What resamples are drawn from, and its name."""
     if X is None and y is None:
         if groups is not None:
@@ -173,64 +144,62 @@ def _source(
         return FreshNoise.of(joint.gram, joint.noise), "the noise"
     rows, features = rows_like(model, X, y, "edge_confidence")
     total = rows.gram(features, joint.gram.feature_names)
-    blocks = Blocks.of_rows(rows, features, total, groups, rng)
-    return blocks, "rows" if groups is None else f"{len(blocks.home)} groups of rows"
+    source = Reweighted.of_rows(rows, features, total, groups)
+    return source, "rows" if groups is None else f"{len(source.home)} groups of rows"
+
+
+def _kin_among(model: Model, joint: Joint) -> Scatter | None:
+    """The population of the tasks, if any are more alike than chance makes them, by the test of `kinship`."""
+    population = population_of(joint.gram, related(model))
+    if population is None or population.p_value(np.random.default_rng(0)) > TEST_LEVEL:
+        return None
+    return population
+
+
+def _noise_of_resamples(joint: Joint) -> Array:
+    """Twice the variance of the noise, of every task: a resample carries it once observed and once drawn.
+
+    Few rows may look exact by chance: where own residuals do not tell, noise counts for no less than its median.
+    """
+    _, dof = own_residuals(joint.gram)
+    least = np.where(dof >= OWN_ROWS, 0.0, np.median(joint.noise))
+    return 2 * np.maximum(joint.noise, least)
 
 
 class _Read(NamedTuple):
-    """The graph that would be shown, and relative distances of pairs, both symmetric (T, T)."""
+    """Probabilities that pairs are kin, and the pairs that are joined in the graph that would be shown, both (T, T)."""
 
-    adjacency: sparse.csr_array
-    distance: sparse.csr_array
+    probability: sparse.csr_array
+    joined: sparse.csr_array
 
 
 @dataclass(frozen=True, eq=False)
-class _Reader:
-    """Reads the graph that would be shown from other statistics of the same tasks; those in `kin` are no outliers."""
+class _Resample:
+    """Reads other statistics of the same tasks, with this `noise`; `population` is None where no two are kin."""
 
     model: Model
     joint: Joint
-    kin: NDArray[np.bool_]
+    population: Scatter | None
+    noise: Array
 
-    def resample(self, source: FreshNoise | Blocks, rng: np.random.Generator) -> _Read:
-        """From one resample."""
+    def read(self, source: FreshNoise | Reweighted, rng: np.random.Generator) -> _Read:
+        """One resample."""
         gram = source.draw(rng)
         if gram.n_tasks != self.joint.gram.n_tasks:
             gram = gram.reindex(self.joint.gram.labels)
-        return self._read(gram, partial(_problem, gram))
+        probability = np.zeros((gram.n_tasks, gram.n_tasks))
+        if self.population is not None:
+            probability = self.population.on(gram, self.noise).together(rng, SWEEPS)
+        return _Read(sparse.csr_array(probability), self._shown(gram).astype(bool).astype(float))
 
-    def by_chance(self, unrelated: Unrelated, rng: np.random.Generator) -> _Read:
-        """From one set of unrelated tasks, with the model's parameters in the units of that set."""
-        gram = unrelated.draw(rng)
+    def _shown(self, gram: GramStats) -> sparse.csr_array:
+        """The graph that would be shown."""
+        if self.joint.recipe.gamma is not None:
+            return quietly(self.joint.on(gram), tol=TOLERANCE).graph.value
+        graph, _ = shown_graph(gram, *self._coefficients(gram), self.joint.recipe)
+        return graph.adjacency
 
-        def in_units(part: Part) -> Problem:
-            problem = _problem(gram, part)
-            recipe = _graph_coupling(part).recipe
-            if recipe.gamma is None:
-                return calibrated(problem, theta_at_start(problem, recipe.neighbors or COUPLED), recipe.strength)
-            # Coefficients c times as large are the same problem with alpha and beta c^2 times as large.
-            own = _spread(self.joint.problem.start() * problem.scale, self.kin)
-            factor = _spread(problem.start() * problem.scale, self.kin) / max(own, TINY)
-            return replace(problem, alpha=problem.alpha * factor, beta=problem.beta * factor)
-
-        return self._read(gram, in_units)
-
-    def _read(self, gram: GramStats, problem_of: Callable[[Part], Problem]) -> _Read:
-        recipe = self.joint.recipe
-        if recipe.gamma is not None:
-            problem = problem_of(self.joint.part)
-            result = quietly(problem, tol=TOLERANCE)
-            A = result.graph.value
-            points = result.weights.value * problem.scale
-        else:
-            graph, _ = shown_graph(gram, *self._coefficients(gram, problem_of), recipe)
-            A = graph.adjacency
-            assert graph.points is not None
-            points = graph.points
-        pairs = A if len(points) > EVERY_PAIR else sparse.csr_array(1 - np.eye(len(points)))
-        return _Read(A, relative_distances(pairs, points, self.kin))
-
-    def _coefficients(self, gram: GramStats, problem_of: Callable[[Part], Problem]) -> tuple[Array, Array]:
+    def _coefficients(self, gram: GramStats) -> tuple[Array, Array]:
         """Of the parts by which tasks are compared; those with a graph are solved for weights and graph."""
         coef = np.zeros(gram.b.shape)
         intercept = np.zeros(gram.n_tasks)
@@ -239,7 +208,7 @@ class _Reader:
                 continue
             equations = part.equations(gram)
             if isinstance(part.coupling, GraphCoupling):
-                V = quietly(problem_of(part), tol=TOLERANCE).weights.value
+                V = quietly(part.coupling.problem(equations), tol=TOLERANCE).weights.value
             else:
                 inverse: Any = part.coupling.inverse(equations)
                 V = inverse.unknowns(equations.b)
@@ -247,88 +216,3 @@ class _Reader:
             coef += part.shares[:, None] * W
             intercept += part.shares * c
         return coef, intercept
-
-    def fitted(self) -> sparse.csr_array:
-        """Relative distances of the pairs that are joined in the fitted graph."""
-        graph = self.joint.graph
-        points = self.joint.part.V * self.joint.problem.scale if graph.points is None else graph.points
-        return relative_distances(graph.adjacency, points, self.kin)
-
-
-def _problem(gram: GramStats, part: Part) -> Problem:
-    """The joint problem of a part with a graph, at its own numbers, for other statistics."""
-    return _graph_coupling(part).problem(part.equations(gram))
-
-
-def _graph_coupling(part: Part) -> GraphCoupling:
-    """The coupling of a part with a graph."""
-    assert isinstance(part.coupling, GraphCoupling)
-    return part.coupling
-
-
-def counting_level(chance: list[Array], found: list[Array]) -> float:
-    """The relative distance below which pairs count, from those of sets of unrelated tasks and of resamples.
-
-    The larger of two: the one that the closest of all pairs stays above in four of five unrelated sets, and the largest
-    below which chance brings at most a tenth as many pairs, on average, as resamples have.
-
-    >>> chance = [np.array([0.5, 0.9, 1.0, 1.6]), np.array([0.6, 0.8, 1.1, 1.5])]
-    >>> counting_level(chance, [np.array([0.1, 0.2, 0.3, 0.7])]), counting_level(chance, 2 * [np.full(40, 0.7)])
-    (0.52, 0.7)
-    """
-    strict = float(np.quantile([distances.min() for distances in chance], CHANCE))
-    near = np.sort(np.concatenate(found))
-    far = np.sort(np.concatenate(chance))
-    # After the k nearest pairs of all resamples, chance may have brought FALSE k of its own.
-    brought = np.searchsorted(far, near, side="right") / len(chance)
-    honest = brought <= FALSE * np.arange(1, len(near) + 1) / len(found)
-    return max(strict, float(near[honest].max(initial=0.0)))
-
-
-def relative_distances(A: sparse.csr_array, V: Array, kin: NDArray[np.bool_]) -> sparse.csr_array:
-    """||v_i - v_j||^2 of the joined pairs over its mean over all pairs of tasks in `kin`; at least TINY.
-
-    Three tasks at 0, 1 and 3 have the squared distances 1, 4 and 9, on average 14/3.
-
-    >>> A = sparse.csr_array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-    >>> relative_distances(A, np.array([[0.0], [1.0], [3.0]]), np.ones(3, bool)).toarray()[0].round(4)
-    array([0.    , 0.2143, 0.    ])
-    """
-    i, j = A.tocoo().coords
-    z = pair_distances(V, i, j) / max(_spread(V, kin), TINY)
-    return sparse.csr_array((np.maximum(z, TINY), (i, j)), shape=A.shape)
-
-
-def _spread(V: Array, kin: NDArray[np.bool_]) -> float:
-    """Mean over all pairs of ||v_i - v_j||^2, without forming them."""
-    inside = V[kin]
-    return 2 * float(((inside - inside.mean(axis=0)) ** 2).sum()) / max(len(inside) - 1, 1)
-
-
-def _summary(reader: _Reader, found: list[_Read], level: float, words: str) -> EdgeConfidence:
-    """Shares over resamples, among all tasks of the model."""
-    model = reader.model
-    known = reader.joint.gram.labels
-    T = len(known)
-    joined, close = sparse.csr_array((T, T)), sparse.csr_array((T, T))
-    for read in found:
-        joined = joined + read.adjacency.astype(bool)
-        near = read.distance.copy()
-        near.data = (near.data <= level).astype(float)
-        close = close + near
-    close.eliminate_zeros()
-    confidence, joined, fitted = (
-        TaskGraph(sparse.csr_array(M), known).expanded(model.labels).adjacency
-        for M in (close / len(found), joined / len(found), reader.fitted())
-    )
-    adjacency = graph_of(model, "edge_confidence").adjacency
-    return EdgeConfidence(confidence, joined, fitted, adjacency, model.labels, level, len(found), words)
-
-
-def position(labels: NDArray[Any], name: Any) -> int:
-    """Where a task stands, or an error with the names there are."""
-    found = np.flatnonzero(labels == name)
-    if not len(found):
-        shown = ", ".join(map(repr, labels[:5].tolist())) + (", ..." if len(labels) > 5 else "")
-        raise ValueError(f"no task {name!r} among {len(labels)} tasks: {shown}")
-    return int(found[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,12 +103,12 @@ class Joint:
         return np.sqrt(np.maximum(np.diagonal(C)[: self.gram.n_features], 0.0)) / self.units
 
 
-def joint_of(given: Any, caller: str) -> Joint:
+def joint_of(given: Fitted | Structure, caller: str) -> Joint:
     """The joint problem behind the graph of a model, or an error that says what was given."""
     graph = graph_of(given, caller)
-    if hasattr(given, "adjacency"):  # a graph, not the model that it came from
+    if graph is given:
         raise TypeError(_from_elsewhere(caller, "TaskGraph"))
-    model = as_model(given, caller)
+    model = as_model(cast(Fitted, given), caller)
     part = model.graph_part
     if part is None or not isinstance(part.coupling, GraphCoupling):
         raise TypeError(_from_elsewhere(caller, model.name))
@@ -154,6 +154,15 @@ def rows_like(given: Fitted, X: Any, y: Any, caller: str) -> tuple[Rows, Array]:
         where = "in X, but not in fit" if odd in here else "in fit, but not in X"
         raise ValueError(f"{caller}: task {odd!r} is {where}. Pass the rows that the model was fitted on")
     return rows, features
+
+
+def position(labels: NDArray[Any], name: Any) -> int:
+    """Where a task stands, or an error with the names there are."""
+    found = np.flatnonzero(labels == name)
+    if not len(found):
+        shown = ", ".join(map(repr, labels[:5].tolist())) + (", ..." if len(labels) > 5 else "")
+        raise ValueError(f"no task {name!r} among {len(labels)} tasks: {shown}")
+    return int(found[0])
 
 
 def quietly(problem: Problem, *, tol: float) -> Alternation:

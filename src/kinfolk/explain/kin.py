@@ -17,7 +17,7 @@ false.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, gammaln, logit
 
-from kinfolk.explain.confidence import position
-from kinfolk.explain.joint import graph_of, own_noise
+from kinfolk.explain.joint import graph_of, own_noise, position
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.methods.structures import heaviest_edges
@@ -41,7 +40,7 @@ TEST_LEVEL = 0.05
 NULL_TASKS = 60  # tasks in each of these sets
 MOST_TASKS = 400  # up to which all pairs are judged by default
 SHARE_ROUNDS = 30  # of EM for the share of kin
-SWEEPS = 6_000  # Gibbs steps in all, at least LEAST_SWEEPS per task; the first third is not counted
+SWEEPS = 6_000  # Gibbs steps in all, at least LEAST_SWEEPS per task; the first third of them is not counted
 LEAST_SWEEPS = 21
 MOST_SWEEPS = 60
 BLOCK = 20_000  # pairs whose matrices are held at a time
@@ -117,15 +116,13 @@ def kinship(model: Fitted, *, random_state: Any = 0) -> Kinship | None:
     if model.gram is None or not 4 <= model.seen.sum() <= MOST_TASKS:
         return None
     T = len(model.labels)
-    population = _population(model)
-    if population is None:  # nothing varies between tasks
-        return Kinship(np.zeros((T, T)), model.labels, 1.0)
+    population = population_of(model.known, related(model))
     rng = np.random.default_rng(random_state)
-    p_value = population.p_value(rng)
+    p_value = 1.0 if population is None else population.p_value(rng)
     probability = np.zeros((T, T))
-    if p_value <= TEST_LEVEL:
-        u, N = population.messages(population.gram.b, np.arange(len(population.noise)))
-        probability[np.ix_(model.seen, model.seen)] = together(u, N, rng)
+    if population is not None and p_value <= TEST_LEVEL:
+        sweeps = int(np.clip(SWEEPS // len(population.noise), LEAST_SWEEPS, MOST_SWEEPS))
+        probability[np.ix_(model.seen, model.seen)] = population.together(rng, sweeps)
     return Kinship(probability, model.labels, p_value)
 
 
@@ -144,13 +141,21 @@ def sure_edges(model: Fitted) -> list[SureEdge]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Population:
-    """The statistics of all tasks with rows, their noise, and the population that they would come from alone."""
+class Scatter:
+    """The statistics of all tasks with rows, their noise, and the population that they would come from alone.
+
+    Features are in units of `scale`.
+    """
 
     gram: GramStats
     noise: Array
     mean: Array
     covariance: Array
+    scale: Array
+
+    def on(self, gram: GramStats, noise: Array) -> Scatter:
+        """The same population, of which other statistics of the same tasks come, with other noise."""
+        return replace(self, gram=gram.rescaled(self.scale), noise=noise)
 
     def ratios(self, b: Array, tasks: NDArray[np.intp]) -> Array:
         """Log likelihood ratio of every pair i < j of tasks whose statistics b are given."""
@@ -192,42 +197,47 @@ class _Population:
             above += evidence_of_kin(self.ratios(b, tasks)) >= observed
         return (1 + above) / (1 + NULL_SETS)
 
+    def together(self, rng: np.random.Generator, sweeps: int) -> Array:
+        """Share of drawn groupings in which two tasks are in one group, (T, T) with zero diagonal."""
+        T = len(self.noise)
+        groups = _Groups(*self.messages(self.gram.b, np.arange(T)))
+        counted = np.zeros((T, T))
+        alpha = 1.0
+        for sweep in range(sweeps):
+            for t in rng.permutation(T):
+                groups.draw(t, alpha, rng)
+            alpha = _draw_alpha(int((groups.size > 0).sum()), T, rng)
+            if sweep >= sweeps // 3:
+                counted += groups.member[:, None] == groups.member
+        np.fill_diagonal(counted, 0.0)
+        return counted / (sweeps - sweeps // 3)
 
-def _population(model: Model) -> _Population | None:
-    """The population that tasks would come from if nothing but their mean related them; None if they do not vary."""
-    scale = feature_scale(model.known)
-    gram = model.known.rescaled(scale)
-    T, d = gram.b.shape
+
+def related(model: Model) -> NDArray[np.bool_]:
+    """Which of the tasks with rows do not stand alone; all, if hardly any are left."""
+    count = int(model.seen.sum())
+    kin = np.ones(count, bool) if model.structure is None else model.structure.groups()[model.seen] >= 0
+    return kin if kin.sum() >= 4 else np.ones(count, bool)
+
+
+def population_of(gram: GramStats, kin: NDArray[np.bool_]) -> Scatter | None:
+    """The population that tasks would come from if nothing but their mean related them; None if they do not vary.
+
+    It is that of the tasks in `kin`: a few far out would make it wide, and all others look alike.
+    """
+    scale = feature_scale(gram)
+    gram = gram.rescaled(scale)
     if not (gram.n > 1).any():  # a row or less per task: no slopes
         return None
-    kin = np.ones(T, bool) if model.structure is None else model.structure.groups()[model.seen] >= 0
-    kin = kin if kin.sum() >= 4 else np.ones(T, bool)
     # Slopes often vary along few common directions, and then pairs are near that no group makes: all covariances are
     # estimated where there are tasks enough for them.
-    form = "full" if kin.sum() >= 2 * d else "diagonal"
+    form = "full" if kin.sum() >= 2 * gram.n_features else "diagonal"
     effects = fit_random_effects(gram.select(kin), covariance=form, intercept="free", tol=1e-2)
     noise = own_noise(gram, effects.sigma2)
     spread = float(np.trace(effects.covariance))
     if spread <= 1e-12 * max(float(noise.mean()), TINY):
         return None
-    return _Population(gram, np.maximum(noise, 1e-9 * spread), effects.mean, effects.covariance)
-
-
-def together(u: Array, N: Array, rng: np.random.Generator) -> Array:
-    """Share of drawn groupings in which two tasks are in one group, (T, T) with zero diagonal."""
-    T = len(u)
-    sweeps = int(np.clip(SWEEPS // T, LEAST_SWEEPS, MOST_SWEEPS))
-    groups = _Groups(u, N)
-    counted = np.zeros((T, T))
-    alpha = 1.0
-    for sweep in range(sweeps):
-        for t in rng.permutation(T):
-            groups.draw(t, alpha, rng)
-        alpha = _draw_alpha(int((groups.size > 0).sum()), T, rng)
-        if sweep >= sweeps // 3:
-            counted += groups.member[:, None] == groups.member
-    np.fill_diagonal(counted, 0.0)
-    return counted / (sweeps - sweeps // 3)
+    return Scatter(gram, np.maximum(noise, 1e-9 * spread), effects.mean, effects.covariance, scale)
 
 
 class _Groups:

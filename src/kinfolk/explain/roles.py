@@ -64,7 +64,7 @@ def outliers(model: Fitted | TaskGraph, below: float | None = None) -> list[Any]
     return graph_of(model, "outliers").outliers(below)
 
 
-def bridges(graph: Any, at_least: float = BRIDGE) -> list[Bridge]:
+def bridges(graph: Fitted | TaskGraph, at_least: float = BRIDGE) -> list[Bridge]:
     """Tasks that bridge communities, the strongest first.
 
     A task is a bridge if another community holds it with at least half (`at_least`) of the weight with which its own
@@ -90,10 +90,10 @@ def bridges(graph: Any, at_least: float = BRIDGE) -> list[Bridge]:
         raise ValueError(
             f"at_least={at_least} must be greater than 0 and at most 1: the weight to another community over the own"
         )
-    graph = graph_of(graph, "bridges")
-    held = _held(graph)
+    found = graph_of(graph, "bridges")
+    held = _held(found)
     strongest = np.argsort(-held.ratio, kind="stable")[: np.count_nonzero(held.ratio >= at_least)]
-    columns = (graph.labels, held.group, held.other, held.ratio, held.participation)
+    columns = (found.labels, held.group, held.other, held.ratio, held.participation)
     return [Bridge(*row) for row in zip(*(column[strongest].tolist() for column in columns), strict=True)]
 
 
