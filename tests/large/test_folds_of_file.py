@@ -6,7 +6,7 @@ import pytest
 
 from kinfolk import GAMTLCV, GramStats
 from kinfolk.large import folds_of_file
-from kinfolk.rows.sources.dealing import spread
+from kinfolk.rows.sources.dealing import Dealer
 from large.tables import assert_same, by_numpy, sales
 
 
@@ -56,7 +56,7 @@ def test_a_fold_is_the_statistics_of_whole_groups(rows):
 
 def test_rows_are_dealt_at_random_within_a_block():
     codes = np.zeros(1000, np.intp)
-    folds = [spread(codes, np.array([0]), 2, np.random.default_rng(seed)) for seed in (0, 1)]
+    folds = [Dealer(2, seed).deal(codes) for seed in (0, 1)]
     agreement = np.mean(folds[0] == folds[1])
     assert 0.4 < agreement < 0.6
 

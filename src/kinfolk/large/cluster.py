@@ -14,10 +14,10 @@ from kinfolk.large.predictions import model_columns
 from kinfolk.large.transformers import plan_features
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import as_model
-from kinfolk.rows.fold_numbers import folds_for_groups, generator
+from kinfolk.rows.fold_numbers import dealt, folds_for_groups, generator
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
-from kinfolk.rows.sources.dealing import check_folds, folds_of_parts, spread
+from kinfolk.rows.sources.dealing import check_folds, folds_of_parts
 from kinfolk.rows.sources.files import check_column
 from kinfolk.rows.sources.roles import Roles, choose_roles
 from kinfolk.rows.sources.stream import Transform
@@ -141,7 +141,8 @@ class Deal(NamedTuple):
             known, folds = self.groups
             return folds[np.searchsorted(known, groups)]
         first = (scattered(labels, self.seed) + self.turn) % self.k
-        return spread(codes, first, self.k, np.random.default_rng([self.seed, self.turn]))
+        order = np.random.default_rng([self.seed, self.turn]).permutation(len(codes))
+        return dealt(codes, order, first, self.k)
 
 
 def partition_deals(ddf: Any, roles: Roles, cv: Any, random_state: Any) -> list[Deal]:
@@ -257,15 +258,10 @@ def scattered(labels: NDArray[Any], seed: int) -> NDArray[np.intp]:
     >>> both[0] == one[0], both[0] == both[1]
     (np.True_, np.False_)
     """
-    text = np.ascontiguousarray(labels.astype(str))
-    letters = text.view(np.uint32).reshape(len(text), -1).astype(np.uint64)
-    # Letters that pad shorter labels are 0, so they add nothing.
-    powers = np.random.default_rng(seed).integers(2**63, size=4096, dtype=np.uint64) | np.uint64(1)
-    mixed = (letters * np.resize(powers, letters.shape[1])).sum(axis=1, dtype=np.uint64)
-    # Neighbouring labels have neighbouring sums: fold the bits into each other.
-    mixed = (mixed ^ (mixed >> np.uint64(31))) * powers[0]
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * powers[1]
-    return (mixed >> np.uint64(40)).astype(np.intp)
+    from pandas.util import hash_array  # Dask brings pandas
+
+    hashed = hash_array(labels.astype(str).astype(object), hash_key=f"{seed:016d}")
+    return (hashed >> np.uint64(1)).astype(np.intp)
 
 
 def dask() -> Any:

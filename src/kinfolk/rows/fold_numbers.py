@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.moments import stable_order
 from kinfolk.rows.tasks import Rows
 from kinfolk.rows.time_order import InTime
 from kinfolk.words import warn_user
@@ -66,7 +67,7 @@ def occurrence(codes: NDArray[np.intp]) -> NDArray[np.intp]:
     >>> occurrence(np.array([2, 0, 2, 2])).tolist()
     [0, 0, 1, 2]
     """
-    order = np.argsort(codes, kind="stable")
+    order = stable_order(codes.astype(np.uint32))
     count = np.bincount(codes)
     before = np.empty(len(codes), np.intp)
     before[order] = np.arange(len(codes)) - np.repeat(np.cumsum(count) - count, count)
@@ -176,11 +177,19 @@ def folds_for_groups(count: int, k: int, name: str) -> int:
 
 def _spread(codes: NDArray[np.intp], k: int | np.integer[Any], rng: np.random.Generator) -> NDArray[np.intp]:
     """Shuffle within tasks and deal the rows out in turn; every task starts at another fold."""
-    order = np.lexsort((rng.random(len(codes)), codes))
-    counts = np.bincount(codes)
-    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    order = np.argsort(rng.random(len(codes)), kind="stable")
     # If all began at fold 0, tasks with fewer rows than folds would leave the last folds empty.
-    first = rng.integers(k, size=len(counts))[codes[order]]
+    first = rng.integers(k, size=int(codes.max(initial=-1)) + 1)
+    return dealt(codes, order, first, int(k))
+
+
+def dealt(codes: NDArray[np.intp], order: NDArray[np.intp], first: NDArray[np.intp], k: int) -> NDArray[np.intp]:
+    """The fold of every row, if they are dealt out in turn in this order, task t from the fold `first[t]` on.
+
+    >>> dealt(np.array([1, 0, 1]), np.array([2, 1, 0]), np.array([2, 0]), 3).tolist()
+    [1, 2, 0]
+    """
+    task = codes[order]
     fold = np.empty(len(codes), np.intp)
-    fold[order] = (np.arange(len(codes)) - starts + first) % k
+    fold[order] = (occurrence(task) + first[task]) % k
     return fold

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.rows.fold_numbers import generator, occurrence
+from kinfolk.rows.fold_numbers import dealt, generator, occurrence
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.moments import stable_order
 from kinfolk.words import warn_user
 
 
@@ -34,7 +33,7 @@ class Dealer:
             self.next_fold = np.append(self.next_fold, self.rng.integers(self.k, size=unknown))
         first = self.next_fold
         self.next_fold = (first + np.bincount(tasks, minlength=len(first))) % self.k
-        return spread(tasks, first, self.k, self.rng)
+        return dealt(tasks, self.rng.permutation(len(tasks)), first, self.k)
 
     def deal_groups(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
         """The fold of every row of a block, by the numbers of their groups."""
@@ -42,24 +41,6 @@ class Dealer:
         unknown = max(0, int(groups.max(initial=-1)) + 1 - known)
         self.fold_of_group = np.append(self.fold_of_group, (known + self.rng.permutation(unknown)) % self.k)
         return self.fold_of_group[groups]
-
-
-def spread(codes: NDArray[Any], first: NDArray[np.intp], k: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Shuffle the rows of every task and deal them out in turn, task t from the fold `first[t]` on.
-
-    Examples
-    --------
-    >>> spread(np.array([1, 0, 1]), np.array([2, 0]), 3, np.random.default_rng(0)).tolist() in ([0, 2, 1], [1, 2, 0])
-    True
-    """
-    shuffled = rng.permutation(len(codes))
-    order = shuffled[stable_order(codes[shuffled].astype(np.uint32))]
-    count = np.bincount(codes, minlength=len(first))
-    starts = np.cumsum(count) - count
-    by_task = codes[order]
-    fold = np.empty(len(codes), np.intp)
-    fold[order] = (np.arange(len(codes)) - starts[by_task] + first[by_task]) % k
-    return fold
 
 
 def deal_rows(codes: NDArray[np.intp], so_far: Array, rng: np.random.Generator) -> NDArray[np.intp]:
