@@ -129,6 +129,13 @@ def test_task_without_rows_has_no_confidence():
     assert found.joined.toarray()[0].max() > 0
 
 
+def test_rows_without_noise_and_three_tasks_have_finite_confidence():
+    X, y = linear(np.array([[1.0, 2.0], [1.0, 2.0], [5.0, -3.0]]), 8, 0, noise=0.0)
+    for rows in ((), (X, y)):
+        found = edge_confidence(GAMTL(task=0).fit(X, y), *rows, n=2).confidence
+        assert np.isfinite(found.data).all()
+
+
 def test_repr_and_lookup(confidence):
     assert repr(confidence).startswith("EdgeConfidence(")
     assert "20 resamples of the noise" in repr(confidence)

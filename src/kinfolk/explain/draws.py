@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ class FreshNoise:
     dof: Array
 
     @classmethod
-    def of(cls, gram: GramStats, noise: Array) -> FreshNoise:
+    def of(cls, gram: GramStats, noise: Array) -> Self:
         """Factors of every G_t, once."""
         return cls(gram, noise, *spectrum(gram.G), *own_residuals(gram))
 
@@ -74,7 +74,7 @@ class Reweighted:
     total: GramStats
 
     @classmethod
-    def of_rows(cls, rows: Rows, X: Array, total: GramStats, groups: Any) -> Reweighted:
+    def of_rows(cls, rows: Rows, X: Array, total: GramStats, groups: Any) -> Self:
         """Rows to be drawn one by one, or in whole `groups`; rows that tasks have in common are drawn together."""
         X, y, codes, groups = _observed(rows, X, total, groups)
         _, first, unit = np.unique(groups, return_index=True, return_inverse=True)

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.methods.gamtl.alternate import Alternation
 from kinfolk.methods.gamtl.calibrate import Recipe
-from kinfolk.methods.gamtl.coupling import GraphCoupling
+from kinfolk.methods.gamtl.coupling import GraphCoupling, GraphInverse
 from kinfolk.methods.gamtl.problem import Problem, usual_rounds
 from kinfolk.methods.model import Fitted, Model, Part, as_model, structure_of
 from kinfolk.methods.structures import Structure, TaskGraph
@@ -22,7 +22,6 @@ from kinfolk.rows.tasks import Rows
 from kinfolk.solvers.batched import times, transposed_times
 from kinfolk.solvers.equations import NormalEquations
 from kinfolk.solvers.weights import solve_system
-from kinfolk.solvers.weights.direct import dense_matrix
 
 DENSE_UNKNOWNS = 2000  # dT up to which the inverse of the weight system is formed to count degrees of freedom
 PROBES = 30  # random vectors that estimate them beyond
@@ -207,10 +206,8 @@ def degrees_of_freedom(system: Any, equations: NormalEquations) -> Array:
     """
     T, d = system.b.shape
     if T * d <= DENSE_UNKNOWNS:
-        # The block of task t on the diagonal of M^-1, times G_t, summed: the trace.
-        inverse = np.linalg.inv(dense_matrix(system)).reshape(T, d, T, d)
-        t = np.arange(T)
-        return np.einsum("tij,tij->t", equations.G, inverse[t, :, t, :])
+        blocks, _ = GraphInverse(system, equations.G).diagonal(np.arange(T))
+        return np.einsum("tij,tij->t", equations.G, blocks)
     # E z z' = I, so the mean of z'(M^-1 G) z over random signs is the trace (Hutchinson).
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(PROBES, T, d))
     found = np.zeros(T)

@@ -18,7 +18,7 @@ false.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,9 +153,9 @@ class Scatter:
     covariance: Array
     scale: Array
 
-    def on(self, gram: GramStats, noise: Array) -> Scatter:
+    def on(self, gram: GramStats, noise: Array) -> Self:
         """The same population, of which other statistics of the same tasks come, with other noise."""
-        return replace(self, gram=gram.rescaled(self.scale), noise=noise)
+        return replace(self, gram=gram.rescaled(self.scale), noise=_at_least(noise, self.covariance))
 
     def ratios(self, b: Array, tasks: NDArray[np.intp]) -> Array:
         """Log likelihood ratio of every pair i < j of tasks whose statistics b are given."""
@@ -237,7 +237,12 @@ def population_of(gram: GramStats, kin: NDArray[np.bool_]) -> Scatter | None:
     spread = float(np.trace(effects.covariance))
     if spread <= 1e-12 * max(float(noise.mean()), TINY):
         return None
-    return Scatter(gram, np.maximum(noise, 1e-9 * spread), effects.mean, effects.covariance, scale)
+    return Scatter(gram, _at_least(noise, effects.covariance), effects.mean, effects.covariance, scale)
+
+
+def _at_least(noise: Array, covariance: Array) -> Array:
+    """Noise that is not quite 0, so that it can be divided by, where rows fit exactly."""
+    return np.maximum(noise, 1e-9 * float(np.trace(covariance)))
 
 
 class _Groups:
