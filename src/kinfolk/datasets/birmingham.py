@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from kinfolk.datasets.source import fetch, find
-from kinfolk.datasets.table import split_table
+from kinfolk.datasets.table import description, split_table
 from kinfolk.rows.gram import Array
 
 Series = dict[str, tuple[NDArray[Any], Array]]  # car park -> times and occupancy rates
@@ -22,35 +22,6 @@ FIRST_TEST_DAY = np.datetime64("2016-10-11")
 SHORTEST = 88  # readings of BHMBRTARC01
 
 _DROPPED = {30: (), 29: ("BHMBRTARC01",), 28: ("BHMBRTARC01", "NIA North")}
-
-_DESCR = """Parking Birmingham: car parks in Birmingham (UK), about every 30 minutes from 8:00 to 16:30,
-2016-10-04 to 2016-12-19.
-
-To predict: the next occupancy rate (cars / capacity) from the k previous ones. A car park is a task.
-Training rows have their target in the first week (October 4 to 10), test rows after it.
-
-Source: UCI Machine Learning Repository, data set 482, https://doi.org/10.24432/C51K5Z, D. Stolfi; raw data
-by Birmingham City Council under the UK Open Government Licence. Licence: CC BY 4.0. Cite: Stolfi, Alba,
-Yao, "Predicting Car Park Occupancy Rates in Smart Cities", Smart-CT 2017. `locations` come from a separate
-file that is not part of the UCI data and covers 22 of the 30 car parks.
-
-Windows                      k = 4                    k = 8        (29 car parks; in brackets: training)
-across_nights       35,513 (2,930)           35,397 (2,818)
-within_day          27,697 (2,366)           19,765 (1,690)
-
-Quirks
-- The paper has 29 car parks and 35,456 samples; no rule found gives that number. Without BHMBRTARC01 (5
-  days of data), numbers 8, 9 and 17 are the three with equal coordinates, as in the paper: so these are its
-  29.
-- NIA North (number 20 of the 29) has no row in the first week: it is in `tasks` and in the test set, but
-  not in the training set. lots=28 leaves it out.
-- Windows across nights make one target in 18 an overnight jump, which dominates the error.
-- Rows are used as published: 216 exact repeats, 373 rates above 1 (at most 1.041), 12 below 0 (NIA North),
-  4 days missing for all car parks, irregular time stamps (gaps in a day mostly 19 to 40 minutes). Nothing
-  is clipped.
-
-Say which windows are used, and whether an error is pooled over rows, whenever one is quoted.
-"""
 
 
 def load_birmingham(
@@ -87,7 +58,7 @@ def load_birmingham(
         tasks=list(series),
         series=series,
         locations=_read_locations(find("birmingham_locations", data_home), series),
-        DESCR=_DESCR,
+        DESCR=description("birmingham"),
     )
 
 

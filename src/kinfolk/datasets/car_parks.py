@@ -9,15 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-FILE = files("kinfolk.datasets").joinpath("car_parks.csv")
-DESCR = """\
-How full 28 car parks of Birmingham (UK) were, in per cent of their capacity, at 40 random readings each between October
-and December 2016. `when` is the part of the week: early (before 9:30), morning, noon (11 to 13), afternoon and late
-(from 15:00) on weekdays; morning, noon (11 to 14) and afternoon at weekends.
+from kinfolk.datasets.table import description
 
-Drawn from "Parking Birmingham", UCI Machine Learning Repository, DOI 10.24432/C51K5Z, D. Stolfi; CC BY 4.0. Raw data:
-Birmingham City Council, UK Open Government Licence. Left out: repeated readings, and two car parks with few days.
-"""
+FILE = files("kinfolk.datasets").joinpath("car_parks.csv")
 
 
 def load_car_parks() -> Bunch:
@@ -45,4 +39,4 @@ def load_car_parks() -> Bunch:
         task = lines[0][0]
     except ImportError:
         pass
-    return Bunch(data=cells, target=target, task=task, path=str(FILE), DESCR=DESCR)
+    return Bunch(data=cells, target=target, task=task, path=str(FILE), DESCR=description("car_parks"))

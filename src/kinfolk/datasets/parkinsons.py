@@ -10,31 +10,8 @@ from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from kinfolk.datasets.source import fetch
-from kinfolk.datasets.table import task_table
+from kinfolk.datasets.table import description, task_table
 from kinfolk.rows.gram import Array
-
-_DESCR = """Parkinsons Telemonitoring: 5,875 voice recordings of 42 people with early Parkinson's disease.
-
-To predict: motor_UPDRS. A patient is a task, with 101 to 168 rows.
-
-Source: UCI Machine Learning Repository, data set 189, https://doi.org/10.24432/C5ZS3N, A. Tsanas and M.
-Little. Licence: CC BY 4.0. Cite: Tsanas, Little, McSharry, Ramig, "Accurate telemonitoring of Parkinson's
-disease progression by non-invasive speech tests", IEEE Transactions on Biomedical Engineering 57(4), 2010.
-
-Quirks
-- age and sex are constant within a patient: inside one task they carry nothing but an intercept. They are
-  left out unless asked for (demographics=True), which gives the 18 inputs named in the paper, or 19 with
-  test_time.
-- Recordings come in sittings (patient and day), nearly always six together, all with the same score to within
-  0.006. A random split of rows puts the same sitting, hence the same label, on both sides: hand `groups` to a
-  group-aware splitter.
-- The score was rated a few times per patient and interpolated linearly in time in between. A model that
-  sees test_time (inputs="voice+time") solves an interpolation: errors near 1.0 need it, and voice alone
-  gives about 2.
-- Rows are not in time order within a patient. test_time is in days; 12 values are negative.
-
-Say which inputs and which split are used whenever an error is quoted.
-"""
 
 _INPUTS = {"voice": (), "voice+time": ("test_time",)}
 
@@ -71,7 +48,7 @@ def load_parkinsons(
         feature_names=names,
         groups=_sittings(patient, columns["test_time"]),
         time=columns["test_time"],
-        DESCR=_DESCR,
+        DESCR=description("parkinsons"),
     )
 
 

@@ -8,38 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
-from kinfolk.datasets.table import check_row_counts, split_table
+from kinfolk.datasets.table import check_row_counts, description, split_table
 from kinfolk.rows.gram import Array
 
 N_TASKS = 20
 N_FEATURES = 30
 
 _OUTLIER_SD = {"sd10": 10.0, "var10": np.sqrt(10.0)}
-
-_PROTOCOL = """
-x ~ N(0, I_30), y = w_t'x + noise * N(0, 1); by default 20 training and 80 test rows per task.
-
-The paper gives all tasks the same inputs (shared_inputs=True). With 20 common rows and d = 30, a
-10-dimensional part of every w_t is then invisible to all tasks, so no method can beat the error of the best
-predictor inside the common row space, and the paper's best results sit on that floor. With inputs of their
-own (shared_inputs=False, the default) tasks can fill each other's gaps, and sharing can show.
-
-Simulated; no licence attached.
-"""
-
-_GROUPS_DESCR = f"""Syn 1: twenty linear tasks in two groups, with two outlier tasks.
-
-Tasks 1-12: w_t = w_g1 + 0.1 u_t, w_g1 ~ N(1, I); tasks 13-18: w_t = w_g2 + 0.1 u_t, w_g2 ~ N(-1, I), where
-u_t is uniform on [0, 1]^30 and drawn anew for every task; task 19: w ~ N(0, I); task 20: w ~ N(0, 10 I),
-where the paper leaves open whether 10 is the variance (outlier="var10") or the standard deviation
-(outlier="sd10"). The printed errors fit the standard deviation.
-{_PROTOCOL}"""
-
-_CIRCLE_DESCR = f"""Syn 2: twenty linear tasks on a circle.
-
-w_1 ~ N(0, I); w_t has the coordinates 3-30 of w_1, and its first two rotated by theta_t = 2 pi (t - 1) /
-19. So w_20 = w_1, as the paper says. (It writes w_2:30 where the twenty tasks end at w_20.)
-{_PROTOCOL}"""
 
 
 def make_groups(
@@ -84,7 +59,7 @@ def make_groups(
     alone = rng.normal(size=(2, N_FEATURES)) * [[1.0], [_OUTLIER_SD[outlier]]]
     edges = [(i, j) for i, j in combinations(range(18), 2) if groups[i] == groups[j]]
     rows = _draw_rows(np.vstack([kin, alone]), n_samples, n_test, shared_inputs, noise, rng)
-    return Bunch(**rows, groups=groups, edges=edges, DESCR=_GROUPS_DESCR)
+    return Bunch(**rows, groups=groups, edges=edges, DESCR=description("groups") + description("protocol"))
 
 
 def make_circle(
@@ -121,7 +96,9 @@ def make_circle(
     coef[:, 1] = np.sin(theta) * first + np.cos(theta) * second
     edges = [*pairwise(range(N_TASKS)), (0, 19), (0, 18), (1, 19)]
     rows = _draw_rows(coef, n_samples, n_test, shared_inputs, noise, rng)
-    return Bunch(**rows, groups=np.zeros(N_TASKS, dtype=int), edges=edges, DESCR=_CIRCLE_DESCR)
+    return Bunch(
+        **rows, groups=np.zeros(N_TASKS, dtype=int), edges=edges, DESCR=description("circle") + description("protocol")
+    )
 
 
 def _draw_rows(

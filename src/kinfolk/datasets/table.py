@@ -1,8 +1,9 @@
-"""The table of a data set: the task column first, then the features."""
+"""The table of a data set: the task column first, then the features; and what there is to know about it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -69,3 +70,8 @@ def split_table(
         fields[f"{prefix}data"], fields["task"] = task_table(name, codes[rows], X[rows], feature_names, labels)
         fields |= {prefix + one: values[one][rows] for one in values}
     return fields
+
+
+def description(name: str) -> str:
+    """What there is to know about a data set: where it comes from, its licence, its quirks."""
+    return files("kinfolk.datasets").joinpath("descriptions", f"{name}.txt").read_text("utf-8")

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.signal import lfilter
 from sklearn.utils import Bunch, check_random_state
 
-from kinfolk.datasets.table import check_row_counts, split_table
+from kinfolk.datasets.table import check_row_counts, description, split_table
 from kinfolk.rows.gram import Array
 
 GROUPS = np.repeat([0, 1, 2, 3], [3, 3, 2, 2])
@@ -21,25 +21,6 @@ BURN_IN = 50  # the slowest mode has then decayed to 0.7^50 = 2e-8
 
 _COEF = np.array([0.5, -0.4]) + np.array([[0.2, -0.1], [0.2, 0.1], [-0.3, 0.1], [0.0, 0.1]])[GROUPS]
 _RHO = 0.5  # correlation of the two inputs
-
-_DESCR = """Ten Wiener systems over a network, in four groups {1,2,3}, {4,5,6}, {7,8}, {9,10}.
-
-x(2) ~ N(0, s_x^2), x(1) = 0.5 x(2) + v, v ~ N(0, 0.75 s_x^2)
-y_i = w'x_i - 0.2 y_{i-1} + 0.35 y_{i-2}
-d_i = psi(y_i) + z_i,  z ~ N(0, s_z^2)
-psi(y) = y / (3 sqrt(0.1 + 0.9 y^2)) for y >= 0,  -y^2 (1 - exp(0.7 y)) / 3 for y < 0
-s_x^2 ~ U[0.005, 0.015] and s_z^2 ~ U[0.0005, 0.0015], one draw per node
-w is one vector per group, mixed along the links of the network by the Metropolis rule: W* = W A
-
-The formulas are used as printed, after a check: both inputs have variance s_x^2 and correlation 0.5, the
-poles of the recursion are 0.5 and -0.7 (stable), and psi is continuous and increasing (its slope jumps at 0
-from 0 to 1.05). At these variances y is so small (SD 0.03 to 0.08) that psi is nearly a rectifier, and
-psi(y) has 0.4 to 2.6 times the variance of the noise. Measured with the default features and 200 training
-rows per node (two draws, mean over nodes): SD of d 0.044; RMSE 0.036 for a ridge per node, 0.035 for RBF
-kernel ridge, 0.031 for the true system.
-
-Simulated; no licence attached.
-"""
 
 
 def make_wiener_network(
@@ -111,7 +92,7 @@ def make_wiener_network(
         mixing=A,
         input_variance=variances[0],
         noise_variance=variances[1],
-        DESCR=_DESCR,
+        DESCR=description("wiener"),
     )
 
 
