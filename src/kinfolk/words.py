@@ -1,4 +1,4 @@
-"""Sentences to the user: counts, lists and percentages alike for command line, page and notebook, and warnings."""
+"""Words for the user: counts, lists and percentages alike for command line, page, notebook and JSON, and warnings."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 LOST = ' style="color:#b3261e"'
 
@@ -102,6 +103,29 @@ def html_table(rows: Sequence[Sequence[str]], caption: str = "") -> str:
         lost = [LOST if cell.startswith("-") and cell.endswith("%") else "" for cell in row]
         lines.append("".join(f"<td{style}>{escape(cell)}</td>" for style, cell in zip(lost, row, strict=True)))
     return f"<table>{title}{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+def plain(value: Any, digits: int | None = None) -> Any:
+    """A value as JSON has it: arrays become lists, NaN and infinity null, what JSON does not know its text.
+
+    Examples
+    --------
+    >>> plain({"gain": float("inf"), "rmse": [1.5, float("nan")]})
+    {'gain': None, 'rmse': [1.5, None]}
+    >>> plain((1 / 3, 12), digits=3)
+    [0.333, 12]
+    """
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(item, digits) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item, digits) for item in value]
+    if isinstance(value, float) and math.isfinite(value):
+        return value if digits is None else float(f"{value:.{digits}g}")
+    if isinstance(value, float):
+        return None
+    return value if isinstance(value, str | int | None) else str(value)
 
 
 def warn_user(text: str, category: type[Warning] = UserWarning) -> None:

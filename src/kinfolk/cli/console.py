@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import sys
 from typing import Any
 
 from kinfolk.progress import Bar, Callback
+from kinfolk.words import plain
 
 # How Python writes what the options of the command line set.
 PYTHON = {
@@ -75,25 +75,6 @@ class Console:
         """Take the bar off the screen."""
         if self.bar is not None:
             self.bar.clear()
-
-
-def plain(value: Any) -> Any:
-    """A value as JSON has it: arrays become lists, NaN and infinity null, what JSON does not know its text.
-
-    Examples
-    --------
-    >>> plain({"gain": float("inf"), "rmse": [1.5, float("nan")]})
-    {'gain': None, 'rmse': [1.5, None]}
-    """
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if isinstance(value, str | int | None) else str(value)
 
 
 def as_options(text: str) -> str:

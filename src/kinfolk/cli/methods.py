@@ -11,15 +11,8 @@ from typing import Any
 from kinfolk.cli.console import Console
 from kinfolk.methods.registry import all_methods
 
-OWN = (
-    "task",
-    "features",
-    "callback",
-    "verbose",
-    "cv",
-    "random_state",
-    "n_jobs",
-)  # parameters that options of the command set
+# Parameters that options of the command set.
+OWN = ("task", "features", "callback", "verbose", "cv", "random_state", "n_jobs")
 
 
 def parse_settings(method: str, settings: list[str]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import argparse
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class Training:
             categorical=rules.categorical, max_categories=rules.max_categories, scale=scale, kinds=rules.found_kinds
         )
 
-    def take(self, which: NDArray[np.bool_]) -> Training:
+    def take(self, which: NDArray[np.bool_]) -> Self:
         """Some of the rows."""
         groups = None if self.groups is None else self.groups[which]
         return replace(self, X=self.X.filter(which), y=self.y[which], groups=groups)

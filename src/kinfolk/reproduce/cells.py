@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import time
 import warnings
 from dataclasses import dataclass, replace
@@ -21,11 +20,13 @@ from kinfolk.reproduce.recovery import recovered
 from kinfolk.reproduce.referee import score
 from kinfolk.reproduce.settings import VERSION, Setting
 from kinfolk.reproduce.splits import Split, split
+from kinfolk.words import plain
 
 Results = dict[str, dict[str, dict[int, dict[str, Any]]]]  # setting -> method -> run -> result
 LIGHT_WITHOUT = ("LightGBM",)
 FEW = ("GAMTL", "GAMTLCV", "Independent", ORACLE)
 QUICK_SECONDS = 30.0
+DIGITS = 8  # of the numbers in a file
 TRACE = 100  # test rows of the first task that are kept for a figure
 
 
@@ -119,7 +120,7 @@ def compute_cell(cell: Cell, folder: Path) -> dict[str, Any]:
     messages = dict.fromkeys([*fitted.messages, *(str(w.message) for w in caught)])
     result = {"key": cell.key, **_judged(cell, rows, fitted), "cpu_seconds": cpu, "wall_seconds": wall}
     result |= {"params": fitted.params, "messages": list(messages)[:3]}
-    write_text(cell.path(folder), json.dumps(_plain(result)))
+    write_text(cell.path(folder), json.dumps(plain(result, DIGITS)))
     return result
 
 
@@ -146,18 +147,3 @@ def structure_from_dict(stored: dict[str, Any], names: list[Any]) -> Structure:
     """The structure again, with the tasks' own names."""
     labels = np.array([str(names[k]) for k in stored["labels"]], dtype=object)
     return Structure.from_dict({**stored, "labels": labels})
-
-
-def _plain(value: Any) -> Any:
-    """What JSON knows: numbers with eight digits, null for NaN."""
-    if isinstance(value, dict):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    if isinstance(value, float):
-        return float(f"{value:.8g}") if math.isfinite(value) else None
-    return value if isinstance(value, (str, int, bool, type(None))) else repr(value)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from html import escape
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import kinfolk.reproduce.tables as tables
@@ -50,7 +52,8 @@ def write_reproduction(settings: list[Setting], results: Results, out: Path, *, 
     page = out / "reproduction.html"
     links = "".join(f'<a href="#{_anchor(text)}">{escape(text)}</a>' for kind, text in blocks if kind == "part")
     body = "\n".join(_html(*block) for block in blocks)
-    write_text(page, f"{_HEAD}<nav>{links}</nav>\n{body}\n</body>\n</html>\n")
+    template = Template(files("kinfolk.reproduce").joinpath("template.html").read_text("utf-8"))
+    write_text(page, template.substitute(links=links, body=body))
     return page
 
 
@@ -127,34 +130,6 @@ def _markdown(kind: str, content: Any) -> str:
     if kind == "list":
         return "".join(f"- {line}\n" for line in content)
     return {"part": "## ", "heading": "### "}.get(kind, "") + f"{content}\n"
-
-
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #1b1b1f; background: #fff; max-width: 1080px; margin: 2rem auto;
-  padding: 0 1rem; }
-h1 { font-size: 1.7rem; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #ccc; } h3 { margin: 1.8rem 0 0.3rem; }
-p { max-width: 80ch; } .note { color: #55555e; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.86rem;
-  margin: 0.6rem 0; } caption { text-align: left; font-weight: 600; padding: 0.3rem 0; }
-th, td { padding: 0.18rem 0.7rem; text-align: right; white-space: nowrap; } th { border-bottom: 1.5px solid #444; }
-th:first-child, td:first-child { text-align: left; } tbody tr:nth-child(even) { background: #f5f5f8; }
-tr.ours td:first-child { font-weight: 700; } figure { margin: 1rem 0; } img { max-width: 100%; height: auto; }
-figcaption { color: #55555e; font-size: 0.86rem; max-width: 80ch; } nav a { margin-right: 1.2rem; }
-@media print { body { max-width: none; margin: 0; font-size: 10pt; } nav { display: none; } .wide { overflow: visible; }
-  table { font-size: 7.5pt; } th, td { padding: 0.1rem 0.35rem; } table, figure { break-inside: avoid; }
-  h2, h3 { break-after: avoid; } }
-"""
-_HEAD = f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>The paper's experiments, reproduced</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<h1>The paper's experiments, reproduced</h1>
-"""
 
 
 def _html(kind: str, content: Any) -> str:
