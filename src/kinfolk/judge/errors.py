@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ class Errors:
     @classmethod
     def of_predictions(
         cls, y: Array, prediction: Array, codes: NDArray[np.intp], n_tasks: int, fold: NDArray[np.intp] | None = None
-    ) -> Errors:
+    ) -> Self:
         """Errors of predictions of the rows of tasks `codes`, held out in `fold`s."""
         if prediction.shape != y.shape or not np.isfinite(prediction).all():
             raise ValueError(f"predictions of shape {prediction.shape} for {len(y)} rows must be finite, one per row")
@@ -86,7 +86,7 @@ class Errors:
         excess = squared - rows * squared.sum() / rows.sum()
         return float(np.sqrt(T / (T - 1) * np.square(excess).sum()) / rows.sum() / (2 * self.pooled()))
 
-    def gain_over(self, other: Errors, *, shared: bool = False) -> Gain:
+    def gain_over(self, other: Self, *, shared: bool = False) -> Gain:
         """What this gains over the other, on the same rows; `shared` if tasks have the same rows held out."""
         if shared:
             return paired_gain(other.squared, self.squared, self.task_rows)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -96,7 +97,7 @@ class Verdict:
     names: Sequence[str]
 
     @classmethod
-    def of(cls, errors: Array, own: Array, names: Sequence[str], gain: Gain | None = None) -> Verdict | None:
+    def of(cls, errors: Array, own: Array, names: Sequence[str], gain: Gain | None = None) -> Self | None:
         """From the held-out errors of a model and of a ridge per task, both (T,); None if no task has both."""
         known = np.isfinite(errors) & np.isfinite(own)
         if not known.any():

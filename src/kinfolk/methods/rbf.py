@@ -111,7 +111,7 @@ class RBFFeatures(TransformerMixin, BaseEstimator):
         phi = bumps(Z, self.centers_, self.widths_)
         return np.hstack([phi, Z / self.size_]) if self.linear else phi
 
-    def with_width(self, width: float, *, linear: bool) -> RBFFeatures:
+    def with_width(self, width: float, *, linear: bool) -> Self:
         """The same centres with other widths, without k-means: for a search over widths."""
         check_is_fitted(self, "centers_")
         other = copy(self).set_params(width=width, linear=linear)

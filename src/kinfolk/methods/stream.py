@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,7 @@ class Stream:
     folds: Folds
     curves: FeatureSearch | None = None
 
-    def plus(
-        self, rows: Rows, X: Array, *, forget: float = 1.0, groups: Any = None, random_state: Any = None
-    ) -> Stream:
+    def plus(self, rows: Rows, X: Array, *, forget: float = 1.0, groups: Any = None, random_state: Any = None) -> Self:
         """With new rows of inputs X, after the weight of all earlier ones was multiplied by `forget`.
 
         Rows go to the folds that have least of their task. Whole groups go to one fold instead, and so do rows that
@@ -57,15 +55,15 @@ class Stream:
         shared = total.n_tasks > 1 and total.is_shared() and new.n_tasks > 1 and new.is_shared()
         return common_rows(data.X, data.codes) if shared else None
 
-    def _plus(self, data: TaskRows, forget: float) -> Stream:
+    def _plus(self, data: TaskRows, forget: float) -> Self:
         curves = self.curves
         if curves is not None:
             curves = replace(curves, folds=curves.folds.scaled(forget) + curves.folds_of(data))
-        return Stream(self.folds.scaled(forget) + data.folds(len(self.folds)), curves)
+        return replace(self, folds=self.folds.scaled(forget) + data.folds(len(self.folds)), curves=curves)
 
-    def select(self, tasks: NDArray[Any]) -> Stream:
+    def select(self, tasks: NDArray[Any]) -> Self:
         """The stream of some tasks, by position."""
         curves = self.curves
         if curves is not None:
             curves = replace(curves, folds=curves.folds.select(tasks))
-        return Stream(self.folds.select(tasks), curves)
+        return replace(self, folds=self.folds.select(tasks), curves=curves)

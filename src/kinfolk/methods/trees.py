@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,18 +180,18 @@ class TaskTree(Structure):
         np.fill_diagonal(scores, 0.0)
         return scores
 
-    def among(self, tasks: NDArray[Any]) -> TaskTree:
+    def among(self, tasks: NDArray[Any]) -> Self:
         """The tree over the tasks given, by positions or a mask."""
-        return TaskTree(self.levels[:, tasks], self.labels[tasks])
+        return replace(self, levels=self.levels[:, tasks], labels=self.labels[tasks])
 
-    def expanded(self, labels: NDArray[Any]) -> TaskTree:
+    def expanded(self, labels: NDArray[Any]) -> Self:
         """The same tree among more tasks; the new ones stand alone up to the root."""
         labels = np.asarray(labels)
         known = np.isin(labels, self.labels)
         levels = np.tile(np.arange(len(self.labels), len(self.labels) + len(labels)), (len(self), 1))
         levels[:, known] = self.levels[:, np.searchsorted(self.labels, labels[known])]
         levels[-1] = 0
-        return TaskTree(levels, labels)
+        return replace(self, levels=levels, labels=labels)
 
     def __repr__(self) -> str:
         counts = ", ".join(str(level.max() + 1) for level in self.levels)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,7 +131,7 @@ class Columns:
         for remark in self.transformer.remarks(table.native) if isinstance(self.transformer, TableRules) else ():
             warn_user(remark)
 
-    def including(self, table: Table) -> Columns:
+    def including(self, table: Table) -> Self:
         """The same with limits that hold the rows of a table without its task column; none, if there were too few."""
         if self.limits is None or np.isinf(self.limits).all():
             return replace(self, limits=None)
@@ -139,7 +139,7 @@ class Columns:
         low = np.minimum(self.limits[0], X.min(axis=0))
         return replace(self, limits=np.array([low, np.maximum(self.limits[1], X.max(axis=0))]))
 
-    def with_labels(self, labels: NDArray[Any]) -> Columns:
+    def with_labels(self, labels: NDArray[Any]) -> Self:
         """The same for other tasks."""
         return replace(self, schema=replace(self.schema, labels=labels))
 

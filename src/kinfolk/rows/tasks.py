@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,15 @@ class Schema:
     columns: NDArray[np.intp] | None = None
 
 
+class Targets(NamedTuple):
+    """Targets with the positions of their rows, the codes of their tasks and their weights."""
+
+    row: NDArray[np.intp]
+    codes: NDArray[np.intp]
+    y: Array
+    weight: Array | None
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Checked rows: what fit works on. For wide targets `y` is (n, T) and `codes` is None."""
@@ -58,7 +67,7 @@ class Rows:
             X[observed], self.y[observed], self.codes[observed], labels, weight=weight, feature_names=feature_names
         )
 
-    def take(self, index: NDArray[np.intp]) -> Rows:
+    def take(self, index: NDArray[np.intp]) -> Self:
         """Some of the rows, by position."""
         return replace(
             self,
@@ -76,15 +85,6 @@ class Rows:
         row, *code = np.nonzero(seen)
         weight = None if self.weight is None else self.weight[row]
         return Targets(row, code[0] if self.codes is None else self.codes[row], self.y[seen], weight)
-
-
-class Targets(NamedTuple):
-    """Targets with the positions of their rows, the codes of their tasks and their weights."""
-
-    row: NDArray[np.intp]
-    codes: NDArray[np.intp]
-    y: Array
-    weight: Array | None
 
 
 def read_rows(X: Any, y: Any, *, task: Any, sample_weight: Any = None) -> Rows:

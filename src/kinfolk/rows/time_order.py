@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ class InTime:
     when: NDArray[np.intp]
 
     @classmethod
-    def of(cls, time: Any, X: Any, n: int) -> InTime:
+    def of(cls, time: Any, X: Any, n: int) -> Self:
         """From times, one per row, or the name of a column of X: numbers, dates, or dates as text."""
         if isinstance(time, str):
             table = read_table(X)
@@ -38,8 +38,8 @@ class InTime:
             values = np.array([parsed(text, day) for text in values.tolist()])
         return cls(np.unique(values, return_inverse=True)[1].reshape(-1))
 
-    def __getitem__(self, rows: Any) -> InTime:
-        return InTime(self.when[rows])
+    def __getitem__(self, rows: Any) -> Self:
+        return replace(self, when=self.when[rows])
 
     def folds(self, k: int) -> NDArray[np.intp]:
         """The fold of every row: k + 1 parts of about equal size, the first, -1, is never held out; equal times stay

@@ -12,6 +12,7 @@ similar intercepts when they predict similar values where the data are.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +55,7 @@ class NormalEquations:
         """Whether all tasks have the same G."""
         return is_shared(self.G)
 
-    def in_basis(self, slopes: Array) -> NormalEquations:
+    def in_basis(self, slopes: Array) -> Self:
         """The same problem in the unknowns v with w = slopes v, perhaps fewer; an intercept stays as it is."""
         d, p = slopes.shape
         B = np.zeros((d + self.has_ones, p + self.has_ones))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Self
 
 import numpy as np
 from scipy import linalg, sparse
@@ -54,7 +55,7 @@ class FusedProblem:
     c: Array
 
     @classmethod
-    def of(cls, gram: GramStats, lam: float, gamma: float, R: Array) -> FusedProblem:
+    def of(cls, gram: GramStats, lam: float, gamma: float, R: Array) -> Self:
         """The problem for signed relations R (T, T): the pairs with R_ij != 0 are fused, with weight gamma |R_ij|."""
         i, j = np.nonzero(np.triu(R, k=1))
         D = EdgeList(i, j, gram.n_tasks).differences(np.sign(R[i, j]))

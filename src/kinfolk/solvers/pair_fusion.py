@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy import sparse
@@ -50,7 +51,7 @@ class Quadratics:
     constant: float = 0.0
 
     @classmethod
-    def mean_squares(cls, gram: GramStats) -> Quadratics:
+    def mean_squares(cls, gram: GramStats) -> Self:
         """sum_t ||X_t w_t - y_t||^2 / (T n_t)."""
         share = 1.0 / (gram.n_tasks * gram.n)
         return cls(2 * share[:, None, None] * gram.G, 2 * share[:, None] * gram.b, float(share @ gram.yy))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -31,7 +32,7 @@ class Spectrum:
     floor: Array
 
     @classmethod
-    def of(cls, G: Array, b: Array) -> Spectrum:
+    def of(cls, G: Array, b: Array) -> Self:
         """Decompose a stack of Gram matrices once; eigenvalues up to `floor` (T, 1) cannot be told from 0."""
         value, vector = np.linalg.eigh(G[:1] if is_shared(G) else G)
         floor = ROUNDING * value.max(axis=1, keepdims=True, initial=0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ class StructuredProblem:
     penalise_diagonal: bool
 
     @classmethod
-    def of(cls, gram: GramStats, unit: float, **parameters: Any) -> StructuredProblem:
+    def of(cls, gram: GramStats, unit: float, **parameters: Any) -> Self:
         """The problem of these statistics, with targets measured in `unit`."""
         H = 2 * gram.G / gram.n[:, None, None]
         B = 2 * gram.b / gram.n[:, None] / unit

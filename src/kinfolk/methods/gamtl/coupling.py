@@ -23,30 +23,6 @@ FACTORED = 600  # unknowns of a piece of the graph up to which a factorisation i
 
 
 @dataclass(frozen=True, eq=False)
-class GraphCoupling:
-    """Tasks tied along a fitted graph.
-
-    Attributes
-    ----------
-    adjacency : CSR (T, T) among the tasks with rows
-    penalty : the terms of the objective, with the numbers that were used
-    recipe : what these numbers were made from, to make them anew on other statistics
-    """
-
-    adjacency: sparse.csr_array
-    penalty: Penalty
-    recipe: Recipe
-
-    def problem(self, equations: NormalEquations) -> Problem:
-        """The objective with the fitted numbers, for tasks with these normal equations."""
-        return Problem(**vars(self.penalty), equations=equations)
-
-    def inverse(self, equations: NormalEquations) -> GraphInverse:
-        """N of the weight step."""
-        return GraphInverse(self.problem(equations).system(self.adjacency), equations.G)
-
-
-@dataclass(frozen=True, eq=False)
 class GraphInverse:
     """N of a weight system whose data part is G: whole when small, by conjugate gradients when large."""
 
@@ -159,6 +135,30 @@ class GraphInverse:
             entries.append(U.T @ (unit * part.b.ravel()))
         yy = float(equations.yy[tasks].sum())
         return _best_spread(np.concatenate(shares), np.concatenate(entries), yy, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class GraphCoupling:
+    """Tasks tied along a fitted graph.
+
+    Attributes
+    ----------
+    adjacency : CSR (T, T) among the tasks with rows
+    penalty : the terms of the objective, with the numbers that were used
+    recipe : what these numbers were made from, to make them anew on other statistics
+    """
+
+    adjacency: sparse.csr_array
+    penalty: Penalty
+    recipe: Recipe
+
+    def problem(self, equations: NormalEquations) -> Problem:
+        """The objective with the fitted numbers, for tasks with these normal equations."""
+        return Problem(**vars(self.penalty), equations=equations)
+
+    def inverse(self, equations: NormalEquations) -> GraphInverse:
+        """N of the weight step."""
+        return GraphInverse(self.problem(equations).system(self.adjacency), equations.G)
 
 
 def connected_pieces(system: WeightSystem) -> list[NDArray[np.intp]]:

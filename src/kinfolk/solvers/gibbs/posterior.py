@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ class Draws:
     covariance: Array
 
     @classmethod
-    def empty(cls, shape: tuple[int, int], T: int, d: int) -> Draws:
+    def empty(cls, shape: tuple[int, int], T: int, d: int) -> Self:
         """Room for draws."""
         active = np.zeros((*shape, d), dtype=bool)
         return cls(np.empty((*shape, T, d)), np.empty((*shape, T)), np.empty(shape), active, np.zeros((T, T)))
