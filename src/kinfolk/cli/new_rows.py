@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -19,19 +18,11 @@ from kinfolk.rows.tables import task_name
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, eq=False)
-class NewRows:
-    """Rows of a table as a model takes them: `X`, and all columns of the same rows in `frame`."""
-
-    X: Any
-    frame: Any
-
-
 def rows_for(
     model: Any, source: Source, options: argparse.Namespace, console: Console, *, also: Mapping[str, str] = NOTHING
-) -> NewRows:
-    """Read a table and put its rows as the model takes them; `also` are further columns that must be there
-    and have no gaps, by the option that asks for them."""
+) -> Any:
+    """All columns of a table, those of the model's inputs as the model takes them; `also` are further columns that must
+    be there and have no gaps, by the option that asks for them."""
     pl = polars()
     task = task_name(model.task)
     source = source.joining(task)
@@ -48,8 +39,7 @@ def rows_for(
     frame = frame.with_columns([_as_in_fit(frame, name, source) for name in plain])
     must = [task, *also.values(), *(() if known and not options.drop_missing else names)]
     frame = _checked_gaps(frame, list(dict.fromkeys(must)), options, console, source)
-    frame = frame.with_columns(labels_as_in_fit(model, frame, source))
-    return NewRows(frame.select(names), frame)
+    return frame.with_columns(labels_as_in_fit(model, frame, source))
 
 
 def model_inputs(model: Any, source: Source) -> list[str]:

@@ -9,7 +9,7 @@ from typing import IO, Any
 import numpy as np
 
 from kinfolk.cli.console import Console
-from kinfolk.cli.new_rows import NewRows, rows_for
+from kinfolk.cli.new_rows import rows_for
 from kinfolk.cli.outputs import check_outputs
 from kinfolk.cli.tables import load_model, open_table, read_files, wants_stream
 from kinfolk.export.graphs import write_csv
@@ -37,28 +37,29 @@ def run(options: argparse.Namespace, console: Console) -> None:
     if options.out:
         with replacing(options.out) as partial, partial.open("w", encoding="utf-8", newline="") as file:
             write_columns(columns, file, safe=options.safe_csv)
-        console.say(f"{len(rows.X):,} predictions in {options.out}")
+        console.say(f"{len(rows):,} predictions in {options.out}")
     elif not options.json:
         write_columns(columns, sys.stdout, safe=options.safe_csv)
-    record: dict[str, Any] = {"rows": len(rows.X), "out": str(options.out) if options.out else None}
+    record: dict[str, Any] = {"rows": len(rows), "out": str(options.out) if options.out else None}
     if not options.out:
         record["predictions"] = {name: list(values) for name, values in columns.items()}
     console.result(record)
 
 
-def predicted(model: Any, rows: NewRows, options: argparse.Namespace) -> dict[str, Any]:
+def predicted(model: Any, rows: Any, options: argparse.Namespace) -> dict[str, Any]:
     """The columns to write."""
     keep = kept_columns(rows, options)
+    task = task_name(model.task)
+    X = rows.select(list(model.feature_names_in_))
     if options.std:
-        prediction, std = model.predict(rows.X, return_std=True)
+        prediction, std = model.predict(X, return_std=True)
         new = {"prediction": prediction, "std": std}
     else:
-        new = {"prediction": model.predict(rows.X)}
-    taken = set(new) & {*keep, task_name(model.task)}
+        new = {"prediction": model.predict(X)}
+    taken = set(new) & {*keep, task}
     if taken:
         raise ValueError(f"the table has a column {taken.pop()!r} itself: name the columns to --keep without it")
-    beside = {name: rows.frame[name].to_numpy() for name in keep if name != task_name(model.task)}
-    return {task_name(model.task): rows.X[task_name(model.task)].to_numpy(), **beside, **new}
+    return {name: rows[name].to_numpy() for name in dict.fromkeys([task, *keep])} | new
 
 
 def predict_in_blocks(model: Any, source: Source, options: argparse.Namespace, console: Console) -> None:
@@ -74,13 +75,13 @@ def predict_in_blocks(model: Any, source: Source, options: argparse.Namespace, c
     predict_file(model, source, options.out, keep=options.keep or (), return_std=options.std, callback=console.callback)
 
 
-def kept_columns(rows: NewRows, options: argparse.Namespace) -> list[str]:
+def kept_columns(rows: Any, options: argparse.Namespace) -> list[str]:
     """Columns of the table to write beside the predictions."""
     asked: list[str] | None = options.keep
     if asked == []:
-        return list(rows.frame.columns)
+        return list(rows.columns)
     for name in asked or []:
-        check_column(name, rows.frame.columns, options.data.name, "--keep")
+        check_column(name, rows.columns, options.data.name, "--keep")
     return asked or []
 
 

@@ -20,9 +20,10 @@ def run(options: argparse.Namespace, console: Console) -> None:
     also = {"--target": options.target} | ({"--groups": options.groups} if options.groups else {})
     source = open_table(options, console)
     rows = rows_for(model, source, options, console, also=also)
-    y = rows.frame.select(number_column(rows.frame, options.target, source, "the target")).to_series().to_numpy()
-    groups = rows.frame[options.groups].to_numpy() if options.groups else None
+    X = rows.select(list(model.feature_names_in_))
+    y = rows.select(number_column(rows, options.target, source, "the target")).to_series().to_numpy()
+    groups = rows[options.groups].to_numpy() if options.groups else None
     title = options.title or f"{options.target} by {task_name(model.task)}, {options.data.name}"
-    write_report(model, rows.X, y, options.out, title=title, groups=groups, callback=console.callback)
+    write_report(model, X, y, options.out, title=title, groups=groups, callback=console.callback)
     console.say(f"report: {options.out}")
     console.result({"report": str(options.out), "rows": len(y)})

@@ -25,7 +25,6 @@ class Fittable(Protocol):
 
     def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """The fitted model."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

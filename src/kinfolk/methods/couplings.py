@@ -30,7 +30,6 @@ class Coupling(Protocol):
 
     def inverse(self, equations: NormalEquations) -> Inverse:
         """N for tasks with these normal equations."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,23 +27,18 @@ class Inverse(Protocol):
     @property
     def at_once(self) -> bool:
         """Whether `diagonal` of all tasks costs little more than that of one."""
-        ...
 
     def columns(self, task: int) -> Array:
         """N_st for all s: (T, p, p)."""
-        ...
 
     def diagonal(self, tasks: NDArray[np.intp]) -> tuple[Array, Array]:
         """N_tt, and the part of it that noise in the targets makes, (N G N)_tt: two arrays (k, p, p)."""
-        ...
 
     def sample(self, most: int) -> NDArray[np.intp]:
         """All tasks, or up to `most` that are coupled with each other, for a likelihood that costs (p most)^3."""
-        ...
 
     def likelihood(self, equations: NormalEquations, rows: float, tasks: NDArray[np.intp]) -> tuple[float, float]:
         """sigma2 and kappa of greatest likelihood over some tasks, which have `rows` rows beside free intercepts."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

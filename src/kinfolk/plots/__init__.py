@@ -6,18 +6,15 @@ Colours are told apart by colour-blind readers. What does not fit legibly is lef
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kinfolk.methods.model import structure_of
-from kinfolk.plots.canvas import OUTLIER, PALETTE
+from kinfolk.plots.canvas import OUTLIER, PALETTE, Axes
 from kinfolk.plots.courses import plot_convergence, plot_predictions, plot_task_errors
 from kinfolk.plots.graphs import plot_embedding, plot_graph
 from kinfolk.plots.layouts import layout
 from kinfolk.plots.matrices import plot_coefficients, plot_matrix
 from kinfolk.plots.tree import plot_tree
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 __all__ = [
     "OUTLIER",

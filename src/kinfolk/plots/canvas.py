@@ -14,7 +14,10 @@ from kinfolk.rows.gram import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
+else:  # for annotations; matplotlib itself is imported when something is drawn
+    Axes = Figure = AxesImage = Any
 
 # Okabe and Ito's colours: told apart by colour-blind readers. Grey is kept for outliers.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
@@ -23,6 +26,15 @@ INK = "#333333"
 MARKERS = "osD^vph"  # a second turn through the palette takes the second shape
 LONGEST = 24  # characters of a name that are written
 SMALLEST = 5.0  # points: names smaller than this are not written
+
+
+def new_figure(**options: Any) -> Figure:
+    """A figure that no window shows; an error says how to install matplotlib."""
+    try:
+        from matplotlib import figure
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'kinfolk[plots]'") from error
+    return figure.Figure(**options)
 
 
 def new_axes(
@@ -36,13 +48,9 @@ def new_axes(
     """The axes given, or those of a new figure, which pyplot and notebooks show if they are in use."""
     if ax is not None:
         return ax
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'kinfolk[plots]'") from error
     # Before matplotlib 3.11.1 constrained layout gives up on axes with depth.
     size: Any = {"figsize": (width, height), "layout": None if projection == "3d" else layout}
-    figure = Figure(**size)
+    figure = new_figure(**size)
     if "matplotlib.pyplot" in sys.modules or "ipykernel" in sys.modules:
         from matplotlib import pyplot
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,11 +11,9 @@ from scipy import sparse
 
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.plots import canvas
+from kinfolk.plots.canvas import Axes
 from kinfolk.plots.labels import Names, write_names
 from kinfolk.rows.gram import TINY, Array
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 NAMED = 60  # tasks up to which every task has a row with its name
 CHANGES = 12  # named among more tasks than that

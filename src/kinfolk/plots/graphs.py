@@ -11,13 +11,12 @@ from scipy import sparse
 
 from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.plots import canvas
+from kinfolk.plots.canvas import Axes
 from kinfolk.plots.labels import Names, write_names
 from kinfolk.plots.layouts import layout
 from kinfolk.rows.gram import TINY, Array
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from kinfolk.diagnostics import Embedding
 
 NAMED = 60  # tasks up to which all names are written

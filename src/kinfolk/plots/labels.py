@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from kinfolk.plots import canvas
+from kinfolk.plots.canvas import Axes
 from kinfolk.rows.gram import TINY, Array
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # Right, left, above, below, then the corners: unit steps from the mark.
 DIRECTIONS = np.array([[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, 1], [1, -1], [-1, -1]], dtype=np.float64)

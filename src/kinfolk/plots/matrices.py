@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,10 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from kinfolk.methods.model import Fitted, as_model
 from kinfolk.methods.structures import Structure, TaskCovariance
 from kinfolk.plots import canvas
+from kinfolk.plots.canvas import Axes
 from kinfolk.rows.gram import Array
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def plot_matrix(

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.methods.trees import TaskTree
 from kinfolk.plots import canvas
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from kinfolk.plots.canvas import Axes
 
 NAME_ROOM = 8.5  # points that the name of a group takes
 

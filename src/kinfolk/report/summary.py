@@ -9,14 +9,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk._version import __version__
+from kinfolk.explain.contributions import contributions
 from kinfolk.explain.kin import kinship
+from kinfolk.explain.roles import roles
 from kinfolk.explain.summary import group_lines, standard_errors
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.progress import Callback, report
 from kinfolk.report.errors import TaskErrors, task_errors
-from kinfolk.report.extras import role_names, top_shares
 from kinfolk.report.plain import in_text, plain_names, short
 from kinfolk.report.views import task_groups, view_of
 from kinfolk.report.words import certificate, effect_word, headline, settings
@@ -28,6 +29,8 @@ NUMBERS = 200_000  # coefficients that the page holds; of more features those th
 POINTS = 60_000  # observed and predicted pairs that the page holds, all tasks together
 POINTS_PER_TASK = 60
 SHOWN = 2_500  # tasks that the page holds: those with most rows
+UNKNOWNS = 4_000  # T times d up to which contributions are computed: the inverse of the system is then held whole
+LISTED = 10  # tasks listed beside a task, by their share
 
 
 class _Seen(NamedTuple):
@@ -240,3 +243,39 @@ def _data(model: Model, seen: _Seen | None, n_features: int) -> list[list[str]]:
     if strange:
         lines.append(["Left out", f"{counted(strange, 'task')} in these rows that fit has not seen"])
     return lines
+
+
+def top_shares(model: Model) -> list[Any] | None:
+    """For every task whose data made its coefficients; None for a method that is not linear in the targets.
+
+    An entry is [positions of tasks, their shares, largest first, share of the penalty, share of its own rows]; None for
+    tasks without rows.
+    """
+    if not model.parts or model.coef.size > UNKNOWNS or len(model.labels) < 2:
+        return None
+    found = contributions(model)
+    position = np.searchsorted(model.labels, found.sources)
+    tasks = np.searchsorted(model.labels, found.tasks)
+    listed: list[Any] = [None] * len(model.labels)
+    own = short((found.shares * (position == tasks[:, None])).sum(axis=1), 3)
+    for t, (index, share), prior, self in zip(tasks, largest(found.shares), short(found.prior, 3), own, strict=True):
+        listed[t] = [position[index].tolist(), share, prior, self]
+    return listed
+
+
+def role_names(model: Model) -> list[str]:
+    """What every task is in the graph: alone, a bridge between groups, or a member of one."""
+    names = {(True, False): "alone", (False, True): "bridge", (False, False): "member"}
+    return [names[role.outlier, role.bridge] for role in roles(model)]
+
+
+def largest(shares: Array) -> list[Any]:
+    """The largest entries of every row: their positions and values.
+
+    Examples
+    --------
+    >>> largest(np.array([[0.7, 0.3], [0.25, 0.75]]))
+    [[[0, 1], [0.7, 0.3]], [[1, 0], [0.75, 0.25]]]
+    """
+    order = np.argsort(-np.abs(shares), axis=1, kind="stable")[:, :LISTED]
+    return [[index.tolist(), short(row[index], 3)] for index, row in zip(order, shares, strict=True)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -14,7 +14,7 @@ from kinfolk.diagnostics import embed
 from kinfolk.files import replacing
 from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.plots import plot_graph, plot_structure
-from kinfolk.plots.canvas import bare
+from kinfolk.plots.canvas import Axes, Figure, bare, new_figure
 from kinfolk.plots.layouts import separated
 from kinfolk.reproduce.cells import structure_from_dict
 from kinfolk.reproduce.methods import ORDER
@@ -22,10 +22,6 @@ from kinfolk.reproduce.settings import Setting
 from kinfolk.reproduce.splits import split
 from kinfolk.reproduce.yardsticks import SAME_PLACE, yardstick
 from kinfolk.rows.gram import Array
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 FAR = 2.0  # times the median distance: tasks that are farther apart are drawn as far as this
 DRAWN_AS = {
@@ -106,13 +102,9 @@ def network_figure(setting: Setting, path: Path) -> tuple[Path, str]:
 
 
 def _sheet(count: int, *, columns: int = 3, height: float = 4.2) -> tuple[Figure, list[Any]]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("figures need matplotlib: pip install 'kinfolk[plots]'") from error
     lines = max(1, math.ceil(count / columns))
     width = 4.6 * min(columns, 3) if columns != 2 else 12.0
-    figure = Figure(figsize=(width, height * lines), layout="constrained")
+    figure = new_figure(figsize=(width, height * lines), layout="constrained")
     axes = list(np.ravel(figure.subplots(lines, columns, squeeze=False)))
     for ax in axes[count:]:
         ax.set_axis_off()
