@@ -17,6 +17,7 @@ from kinfolk.files import is_special
 from kinfolk.judge.contestants import find_method
 from kinfolk.judge.tuning import cross_validated_error, fit_tuned, open_grid
 from kinfolk.memory import in_words
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.registry import all_methods
 from kinfolk.progress import Callback
 from kinfolk.rows.tables import task_name
@@ -52,7 +53,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
 
 def fit(
     rows: Training | None, options: argparse.Namespace, console: Console, *, in_blocks: bool
-) -> tuple[Any, float | None]:
+) -> tuple[MultiTaskRegressor, float | None]:
     """The fitted model, and its cross-validated error if it has one."""
     plan = plan_of(options)
     if rows is None:
@@ -62,7 +63,7 @@ def fit(
     return plan.fit(rows, options.task, console.callback)
 
 
-def write_page(model: Any, rows: Training, options: argparse.Namespace, console: Console) -> str:
+def write_page(model: MultiTaskRegressor, rows: Training, options: argparse.Namespace, console: Console) -> str:
     """The report about the rows of the fit; returns its path."""
     from kinfolk.report import write_report
 
@@ -71,7 +72,7 @@ def write_page(model: Any, rows: Training, options: argparse.Namespace, console:
     return str(options.report)
 
 
-def record_of(model: Any, method: str, error: float | None) -> dict[str, Any]:
+def record_of(model: MultiTaskRegressor, method: str, error: float | None) -> dict[str, Any]:
     """What a fit found, for other programs."""
     record: dict[str, Any] = {
         "method": method,
@@ -105,7 +106,7 @@ class Plan:
         """Whether the method needs no scaler before it."""
         return all_methods()[self.method].scales_itself
 
-    def estimator(self, task: str, features: Any, callback: Callback | None = None) -> Any:
+    def estimator(self, task: str, features: Any, callback: Callback | None = None) -> MultiTaskRegressor:
         """The estimator, which cross-validates inside fit if it can."""
         cls = all_methods()[self.method]
         own = {"task": task, "features": features, "random_state": self.seed, "n_jobs": self.jobs, "callback": callback}
@@ -121,7 +122,9 @@ class Plan:
             return {}
         return open_grid(cls(), self.settings)
 
-    def fit(self, rows: Training, task: str, callback: Callback | None = None) -> tuple[Any, float | None]:
+    def fit(
+        self, rows: Training, task: str, callback: Callback | None = None
+    ) -> tuple[MultiTaskRegressor, float | None]:
         """The fitted model and, where one was chosen by it, its cross-validated error: RMSE, mean over tasks."""
         features = rows.features(scale=not self.scales_itself)
         return fit_tuned(
@@ -138,7 +141,7 @@ class Plan:
 
 def fit_in_blocks(
     plan: Plan, rows: Training, options: argparse.Namespace, console: Console
-) -> tuple[Any, float | None]:
+) -> tuple[MultiTaskRegressor, float | None]:
     """The model fitted from the statistics of a table that is read in blocks."""
     from kinfolk.large.files import fit_source
     from kinfolk.large.transformers import FeaturePlan, plan_features
@@ -159,7 +162,9 @@ def fit_in_blocks(
     return model, cross_validated_error(model)
 
 
-def fit_in_database(plan: Plan, options: argparse.Namespace, console: Console) -> tuple[Any, float | None]:
+def fit_in_database(
+    plan: Plan, options: argparse.Namespace, console: Console
+) -> tuple[MultiTaskRegressor, float | None]:
     """The model fitted from statistics that a database computes; no row leaves it."""
     import narwhals as nw
     from sklearn.preprocessing import StandardScaler

@@ -12,6 +12,7 @@ from kinfolk.cli.outputs import check_outputs
 from kinfolk.cli.tables import load_model
 from kinfolk.export.graphs import graph_text, write_graph
 from kinfolk.files import STDOUT
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import structure_of
 from kinfolk.methods.structures import TaskGraph
 
@@ -32,7 +33,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     console.result({"out": options.out} if options.out else json.loads(graph_text(written, "json")))
 
 
-def graph_of(model: Any, console: Console) -> TaskGraph:
+def graph_of(model: MultiTaskRegressor, console: Console) -> TaskGraph:
     """The graph of the model, or the one that its covariance, precision or tree draws."""
     structure = structure_of(model, "kinfolk graph")
     name = type(model).__name__

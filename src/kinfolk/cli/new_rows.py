@@ -9,6 +9,7 @@ from typing import Any
 
 from kinfolk.cli.console import Console
 from kinfolk.cli.tables import task_labels, without_gaps
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.kinds import NUMBERS, kind_of_texts
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.files import Source, check_column, from_text, polars
@@ -19,7 +20,12 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def rows_for(
-    model: Any, source: Source, options: argparse.Namespace, console: Console, *, also: Mapping[str, str] = NOTHING
+    model: MultiTaskRegressor,
+    source: Source,
+    options: argparse.Namespace,
+    console: Console,
+    *,
+    also: Mapping[str, str] = NOTHING,
 ) -> Any:
     """All columns of a table, those of the model's inputs as the model takes them; `also` are further columns that must
     be there and have no gaps, by the option that asks for them."""
@@ -42,7 +48,7 @@ def rows_for(
     return frame.with_columns(labels_as_in_fit(model, frame, source))
 
 
-def model_inputs(model: Any, source: Source) -> list[str]:
+def model_inputs(model: MultiTaskRegressor, source: Source) -> list[str]:
     """Columns of the table that the model takes, in its order, the task column among them."""
     if not isinstance(task_name(getattr(model, "task", None)), str):
         raise ValueError("the model has no task column with a name: fit it with kinfolk fit, or use it in Python")
@@ -90,7 +96,7 @@ def _checked_gaps(frame: Any, columns: list[str], options: argparse.Namespace, c
     )
 
 
-def labels_as_in_fit(model: Any, frame: Any, source: Source) -> Any:
+def labels_as_in_fit(model: MultiTaskRegressor, frame: Any, source: Source) -> Any:
     """Task labels of the kind that fit saw; unseen tasks are an error if they are to be."""
     pl = polars()
     task = task_name(model.task)

@@ -15,6 +15,7 @@ from kinfolk.cli.tables import load_model, open_table, read_files, wants_stream
 from kinfolk.export.graphs import write_csv
 from kinfolk.files import STDOUT, replacing
 from kinfolk.memory import in_words
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.sources.files import Source, check_column
 from kinfolk.rows.tables import task_name
 
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     console.result(record)
 
 
-def predicted(model: Any, rows: Any, options: argparse.Namespace) -> dict[str, Any]:
+def predicted(model: MultiTaskRegressor, rows: Any, options: argparse.Namespace) -> dict[str, Any]:
     """The columns to write."""
     keep = kept_columns(rows, options)
     task = task_name(model.task)
@@ -62,7 +63,7 @@ def predicted(model: Any, rows: Any, options: argparse.Namespace) -> dict[str, A
     return {name: rows[name].to_numpy() for name in dict.fromkeys([task, *keep])} | new
 
 
-def predict_in_blocks(model: Any, source: Source, options: argparse.Namespace, console: Console) -> None:
+def predict_in_blocks(model: MultiTaskRegressor, source: Source, options: argparse.Namespace, console: Console) -> None:
     """Predictions for every row of the table, written block by block."""
     from kinfolk.large import predict_file
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.cli.console import Console
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.databases import Address, fetch_query
 from kinfolk.rows.sources.files import Reading, Source, check_column, open_source, polars, reading_notes
@@ -164,7 +165,7 @@ def quoted(name: str) -> str:
     return name if re.fullmatch(r"[\w.:/-]+", name) else f'"{name}"'
 
 
-def load_model(path: Path) -> Any:
+def load_model(path: Path) -> MultiTaskRegressor:
     """The model in a file."""
     from kinfolk.store import load
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -19,13 +19,15 @@ import numpy as np
 from kinfolk.explain.kin import sure_edges
 from kinfolk.files import write_text
 from kinfolk.methods.model import Fitted, as_model, structure_of
-from kinfolk.methods.structures import Edge, TaskGraph
+from kinfolk.methods.structures import Edge, Structure, TaskGraph
 
 FORMATS = ("csv", "graphml", "json")
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def write_graph(graph: Any, path: str | os.PathLike[str], format: str | None = None, *, safe: bool = False) -> Path:
+def write_graph(
+    graph: Fitted | Structure, path: str | os.PathLike[str], format: str | None = None, *, safe: bool = False
+) -> Path:
     """Write a task graph: every task with its group, every edge with its weight.
 
     Parameters
@@ -55,7 +57,7 @@ def write_graph(graph: Any, path: str | os.PathLike[str], format: str | None = N
     return path
 
 
-def graph_text(graph: Any, format: str, *, safe: bool = False) -> str:
+def graph_text(graph: Fitted | Structure, format: str, *, safe: bool = False) -> str:
     """What `write_graph` writes."""
     edges = _edges(graph)
     if format == "csv":
@@ -65,12 +67,12 @@ def graph_text(graph: Any, format: str, *, safe: bool = False) -> str:
     return write(_as_graph(graph), edges)
 
 
-def _edges(given: Any) -> list[Any]:
+def _edges(given: Fitted | Structure) -> list[Any]:
     """Edges; those of the graph of a fitted model with the confidence in each, where it is known."""
     graph = _as_graph(given)
     structure = structure_of(given, "write_graph")
-    if hasattr(given, "fit") and structure is not None and structure.kind == "graph":
-        sure = sure_edges(given)
+    if structure is not given and structure is not None and structure.kind == "graph":
+        sure = sure_edges(cast(Fitted, given))
         if sure and not math.isnan(sure[0].confidence):
             return list(sure)
     return list(graph.edges())
@@ -92,7 +94,7 @@ def write_coefficients(fitted: Fitted, path: str | os.PathLike[str], *, safe: bo
     return Path(path)
 
 
-def _as_graph(given: Any) -> TaskGraph:
+def _as_graph(given: Fitted | Structure) -> TaskGraph:
     structure = structure_of(given, "write_graph") if given is not None else None
     if structure is None:
         raise ValueError(

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kinfolk.methods.model import structure_of
+from kinfolk.methods.model import Fitted, structure_of
+from kinfolk.methods.structures import Structure
 from kinfolk.plots.canvas import OUTLIER, PALETTE, Axes
 from kinfolk.plots.courses import plot_convergence, plot_predictions, plot_task_errors
 from kinfolk.plots.graphs import plot_embedding, plot_graph
@@ -34,7 +35,7 @@ __all__ = [
 DRAW: dict[str, Callable[..., Axes]] = {"graph": plot_graph, "matrix": plot_matrix, "tree": plot_tree}
 
 
-def plot_structure(structure: Any, *, ax: Axes | None = None, **options: Any) -> Axes:
+def plot_structure(structure: Fitted | Structure, *, ax: Axes | None = None, **options: Any) -> Axes:
     """Draw what a method says about its tasks: a graph, a heat map or a tree.
 
     Parameters

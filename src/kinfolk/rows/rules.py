@@ -29,7 +29,7 @@ from kinfolk.rows.kinds import (
     text_counts,
     unusual_number,
 )
-from kinfolk.rows.tables import COUNTED, ID
+from kinfolk.rows.tables import may_count_rows
 from kinfolk.words import counted
 
 Array = NDArray[Any]
@@ -268,8 +268,8 @@ def _of_strange_type(name: str, frame: Any, kind: Any) -> Trouble:
 
 def _names_rows(name: str, found: dict[str, Any]) -> bool:
     """Whether a column counts the rows, in any order, or is called an id and is different in every row."""
-    unique = found["fraction"] == 0.0 and found["count"] >= COUNTED and found.get("distinct") == found["count"]
-    return unique and (found["max"] - found["min"] < 1.5 * found["count"] or ID.fullmatch(name) is not None)
+    unique = found["fraction"] == 0.0 and found.get("distinct") == found["count"]
+    return unique and may_count_rows(found["count"], found["max"] - found["min"], name)
 
 
 def _date_rule(low: int, high: int, several: dict[str, bool]) -> Rule:

@@ -261,9 +261,12 @@ def counts_rows(values: NDArray[Any], name: str = "") -> bool:
     (True, False, False)
     """
     n = len(values)
-    if n < COUNTED or not (int(values.max()) - int(values.min()) < 1.5 * n or ID.fullmatch(name)):
-        return False
-    return len(np.unique(values)) == n
+    return may_count_rows(n, int(values.max()) - int(values.min()), name) and len(np.unique(values)) == n
+
+
+def may_count_rows(count: int, span: float, name: str) -> bool:
+    """Whether so many different whole numbers count the rows: they have few gaps, or are called an id."""
+    return count >= COUNTED and (span < 1.5 * count or ID.fullmatch(name) is not None)
 
 
 def _select(native: Any, names: tuple[str, ...]) -> Any:

@@ -69,7 +69,7 @@ def save(model: MultiTaskRegressor, path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> MultiTaskRegressor:
     """The model in a file written by `save`.
 
     Opening a file runs no code from it, whoever wrote it. A file that is damaged, cut short, newer than this kinfolk
