@@ -61,30 +61,6 @@ class Folds:
         return cls.of_parts(parts)
 
     @classmethod
-    def of_wide(
-        cls,
-        X: Array,
-        Y: Array,
-        labels: NDArray[Any],
-        fold: NDArray[np.intp],
-        *,
-        weight: Array | None = None,
-        feature_names: tuple[str, ...] | None = None,
-    ) -> Folds:
-        """Folds of wide targets: the rows, and so the folds, are common to all tasks."""
-        parts = [
-            GramStats.from_wide(
-                X[fold == f],
-                Y[fold == f],
-                labels,
-                weight=None if weight is None else weight[fold == f],
-                feature_names=feature_names,
-            )
-            for f in range(int(fold.max()) + 1)
-        ]
-        return cls.of_parts(parts)
-
-    @classmethod
     def of_parts(cls, parts: list[GramStats]) -> Folds:
         """Folds from the statistics of each part."""
         total = parts[0]
@@ -232,7 +208,12 @@ def folds_by_number(rows: Rows, X: Array, gram: GramStats, fold: NDArray[np.intp
     """Statistics of folds of checked rows; `fold` has a number per row."""
     labels, names = gram.labels, gram.feature_names
     if rows.codes is None:
-        return replace(Folds.of_wide(X, rows.y, labels, fold, weight=rows.weight, feature_names=names), total=gram)
+        wide = []  # such targets share their rows, and so their folds
+        for f in range(int(fold.max()) + 1):
+            at = fold == f
+            weight = None if rows.weight is None else rows.weight[at]
+            wide.append(GramStats.from_wide(X[at], rows.y[at], labels, weight=weight, feature_names=names))
+        return replace(Folds.of_parts(wide), total=gram)
     observed = ~np.isnan(rows.y)
     weight = None if rows.weight is None else rows.weight[observed]
     parts = Folds.of_rows(
