@@ -7,29 +7,14 @@ with B = A for the paper's method, and B = (1 - anchor) A + anchor / (T - 1) bey
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
-from kinfolk.rows.gram import TINY, Array, task_loss
+from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.graph.edges import entries
-
-
-class Terms(NamedTuple):
-    """The five terms of F; they add up to `total`."""
-
-    loss: float
-    ridge: float
-    coupling: float
-    barrier: float
-    frobenius: float
-
-    @property
-    def total(self) -> float:
-        """F."""
-        return sum(self)
 
 
 class Pairs(NamedTuple):
@@ -38,34 +23,6 @@ class Pairs(NamedTuple):
     i: NDArray[np.intp]
     j: NDArray[np.intp]
     z: Array
-
-
-def objective_terms(
-    gram: Any,
-    W: Array,
-    A: sparse.csr_array,
-    *,
-    alpha: float,
-    beta: float,
-    gamma: float,
-    ridge: ArrayLike = 0.0,
-    anchor: float = 0.0,
-    self_loops: float | None = None,
-) -> Terms:
-    """F at (W, A); `gram` has `G`, `b` and `yy`."""
-    return Terms(
-        float(task_loss(gram, W).sum()),
-        ridge_term(W, ridge),
-        gamma * ((1 - anchor) * graph_coupling(A, W) + anchor * uniform_coupling(W)),
-        *graph_terms(A, alpha=alpha, beta=beta, self_loops=self_loops),
-    )
-
-
-def ridge_term(W: Array, ridge: ArrayLike) -> float:
-    """rho ||W||^2 for a number, one per unknown, or a matrix."""
-    R = np.asarray(ridge, dtype=np.float64)
-    WR = W @ R if R.ndim == 2 else W * R
-    return float(np.vdot(WR, W))
 
 
 def graph_coupling(A: sparse.csr_array, W: Array) -> float:

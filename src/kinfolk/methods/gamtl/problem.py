@@ -16,11 +16,11 @@ from kinfolk.methods.gamtl.objective import (
     duality_gap,
     graph_coupling,
     graph_residual,
-    objective_terms,
+    graph_terms,
     uniform_coupling,
 )
 from kinfolk.progress import Callback
-from kinfolk.rows.gram import TINY, Array
+from kinfolk.rows.gram import TINY, Array, task_loss
 from kinfolk.solvers.batched import solve_each
 from kinfolk.solvers.equations import NormalEquations
 from kinfolk.solvers.graph import DENSE_TASKS, Candidates, EdgeList, graph_of_weights, squared_distances
@@ -127,13 +127,12 @@ class Problem(Penalty):
 
     def objective(self, W: Array, A: sparse.csr_array) -> float:
         """F at (W, A)."""
-        # The coupling is added here, as the general terms do not know of unknowns that the graph leaves out.
-        numbers: dict[str, Any] = self.graph_terms | {"gamma": 0.0, "ridge": self.ridge}
-        terms = objective_terms(self.equations, W, A, **numbers)
+        loss = float(task_loss(self.equations, W).sum()) + float(np.vdot(W @ self.ridge, W))
+        barrier, frobenius = graph_terms(A, alpha=self.alpha, beta=self.beta, self_loops=self.self_loops)
         coupled = W * self.scale
         pull = (1 - self.anchor) * graph_coupling(A, coupled) + self.anchor * uniform_coupling(coupled)
         away = float(((W - W.mean(axis=0)) ** 2 @ self.shrinkage).sum())
-        return terms.total + self.gamma * pull + away
+        return loss + barrier + frobenius + self.gamma * pull + away
 
     def start(self) -> Array:
         """The weights to begin with: ridge fits of every task alone."""
