@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.solvers.batched import inverse, plus, times
-from kinfolk.solvers.ridge import own_intercepts, typical_eigenvalue
+from kinfolk.rows.moments import runs, sorted_by_slot
+from kinfolk.solvers.batched import mean_diagonal, ridge_alone, row_dots
+from kinfolk.solvers.ridge import typical_eigenvalue
 
 # Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
 MARGIN = 0.25  # of the range, beyond either end
@@ -26,8 +27,8 @@ LEAST_ROWS = 10
 LEAST_TASKS = 3
 ROUNDING = 1e-9
 MOST_ROWS = 20_000  # of the trial; more rows are represented by every k-th task
-MOST_WORK = 3e8  # multiplications of the trial, and its features likewise: a third of a second
-RIDGE = 0.02  # on the mean that tasks are shrunk to in the trial
+MOST_WORK = 1e8  # multiplications of the trial, and its features likewise: a tenth of a second
+RIDGE = 0.02  # on the line of all tasks in the trial
 
 
 def trusted_limits(X: Array, y: Array, codes: NDArray[np.intp]) -> Array:
@@ -83,8 +84,19 @@ class _Trial:
 
     @cached_property
     def gram(self) -> GramStats:
-        """Statistics of all its rows: those of an end are taken away again."""
-        return self._gram_of(slice(None))
+        """Statistics of all its rows."""
+        return GramStats.from_codes(self.X, self.y, self.codes, np.arange(int(self.codes.max()) + 1))
+
+    @cached_property
+    def rows(self) -> Array:
+        """Rows (x, y, 1) about the means of their tasks: sums of their products lose no digits."""
+        away = self.X - self.gram.x_mean[self.codes]
+        return np.column_stack([away, self.y - self.gram.y_mean[self.codes], np.ones(len(away))])
+
+    @cached_property
+    def sums(self) -> Array:
+        """Sums of products of all rows: those of an end are taken away again."""
+        return self._sums_of(np.ones(len(self.codes), bool))
 
     def margin(self, feature: int, sign: float) -> float:
         """The margin at the upper (sign 1) or lower (-1) end of a feature."""
@@ -92,30 +104,44 @@ class _Trial:
         if not len(x) or len(np.unique(x[:1000])) < 3:
             return MARGIN
         outer = x >= x.max() - END - ROUNDING  # of evenly spaced times the one at the edge counts
-        kept = np.bincount(self.codes[~outer], minlength=self.codes.max() + 1)
+        kept = np.bincount(self.codes[~outer], minlength=self.gram.n_tasks)
         judged = outer & (kept[self.codes] > 0)
         tasks = np.unique(self.codes[judged])
         if judged.sum() < LEAST_ROWS or len(tasks) < LEAST_TASKS or outer.sum() > (1 - END) * len(x):
             return MARGIN
         W, c = self._lines(outer)
         t = self.codes[judged]
-        off = self.y[judged] - c[t] - np.einsum("nd,nd->n", self.X[judged], W[t])
+        rows = self.rows[judged]
+        off = rows[:, -2] - c[t] - row_dots(rows[:, :-2], W[t])
         # Held at the edge the prediction lacks what the line adds beyond it.
         beyond = W[t, feature] * sign * (x[judged] - x[~outer].max())
         better = np.bincount(t, (off + beyond) ** 2 - off**2)[tasks]
         return TRUSTED if better.sum() > np.sqrt(len(tasks)) * better.std() + TINY else MARGIN
 
     def _lines(self, outer: NDArray[np.bool_]) -> tuple[Array, Array]:
-        """Lines of all tasks without the outer rows, shrunk halfway to their mean, which needs no tuning."""
-        gram = self.gram - self._gram_of(outer)
-        pull = max(typical_eigenvalue(gram), TINY)
-        # w_t = K_t (b_t + pull m) with m their mean: one equation for m.
-        K = inverse(plus(gram.G, (1 + RIDGE) * pull))
-        alone = times(K, gram.b)
-        mean = np.linalg.solve(np.eye(gram.n_features) - pull * K.mean(axis=0), alone.mean(axis=0))
-        W = alone + pull * (K @ mean)
-        return W, own_intercepts(gram, W)
+        """Lines of all tasks without the outer rows, shrunk halfway to the line of all, which needs no tuning."""
+        left = self.sums - self._sums_of(outer)
+        n = left[:, -1, -1]
+        mean = left[:, -1, :-1] / np.maximum(n, 1.0)[:, None]
+        S = left[:, :-1, :-1]
+        S -= (n[:, None] * mean)[:, :, None] * mean[:, None, :]
+        G = S[:, :-1, :-1]
+        b = S[:, :-1, -1]
+        typical = typical_eigenvalue(self.gram)
+        own = float(mean_diagonal(G).mean())
+        pull = own if own > ROUNDING * typical else typical
+        common = ridge_alone(G.mean(axis=0)[None], b.mean(axis=0)[None], RIDGE * pull)
+        W = ridge_alone(G, b + pull * common, pull)
+        return W, mean[:, -1] - row_dots(mean[:, :-1], W)
 
-    def _gram_of(self, rows: NDArray[np.bool_] | slice) -> GramStats:
-        T = int(self.codes.max()) + 1
-        return GramStats.from_codes(self.X[rows], self.y[rows], self.codes[rows], np.arange(T))
+    def _sums_of(self, some: NDArray[np.bool_]) -> Array:
+        """Sums of z z' of some rows z = (x, y, 1), (T, d + 2, d + 2), in a third of the time that `GramStats` takes."""
+        rows = self.rows[some]
+        width = rows.shape[1]
+        sums = np.zeros((self.gram.n_tasks, width, width))
+        order, sizes, present = sorted_by_slot(self.codes[some])
+        ends = np.cumsum(sizes)
+        for first, last, n in runs(sizes, width):
+            here = rows[order[ends[first] - n : ends[last - 1]]].reshape(last - first, n, width)
+            sums[present[first:last]] = np.matmul(here.transpose(0, 2, 1), here)
+        return sums
