@@ -15,10 +15,11 @@ from kinfolk.solvers.krylov import inner
 from kinfolk.solvers.solution import Solution
 from kinfolk.words import warn_user
 
-WeightStep = Callable[[sparse.csr_array, Array], Solution]
+WeightStep = Callable[[sparse.csr_array, Array, bool], Solution]
 GraphStep = Callable[[Array, Array | None], Solution]
 ROUNDING = 1e-12  # of the objective: a rise by no more is none
 FARTHEST = 100.0  # rounds of the last kind that one may look ahead
+MOMENTUM = 0.7  # of the last round, where rounds gather pace: 1 jumps past good optima, 0.5 takes longer
 SETTLED = 0.01  # relative change of edges and degrees in the last round
 Objective = Callable[[Array, sparse.csr_array], float]
 
@@ -41,15 +42,16 @@ class Alternation:
 class Secant:
     """Anderson acceleration with a memory of one: where two rounds x -> g(x) point to.
 
-    With r = g(x) - x, the fixed point of the line through both rounds, g(x) - c (g(x) - g(x')), has the least residual
-    for c = <r - r', r> / ||r - r'||^2.
+    With r = g(x) - x, the fixed point of the line through both rounds, g(x) + c (g(x) - g(x')), has the least residual
+    for c = -<r - r', r> / ||r - r'||^2. Where that points back (c < 0), rounds gather pace: they leave a saddle, on the
+    way to another graph. Momentum takes them there sooner.
     """
 
     def __init__(self, x: Array, gx: Array) -> None:
         self.residual = gx - x
         self.value = gx
-        self.change = np.zeros_like(gx)
-        self.turn = np.zeros_like(gx)
+        self.change = gx - x
+        self.turn = gx - x
 
     def take(self, x: Array, gx: Array) -> None:
         """Take notice of a round."""
@@ -59,12 +61,13 @@ class Secant:
         self.value = gx
 
     def ahead(self) -> Array:
-        """Where to begin the next round: where the last one ended, if there was no other."""
+        """Where to begin the next round: where the last one ended, if both were the same but for rounding."""
         size = inner(self.turn, self.turn)
         if size <= (ROUNDING / FARTHEST) ** 2 * inner(self.value, self.value):
             return self.value
-        c = np.clip(inner(self.turn, self.residual) / size, -FARTHEST, FARTHEST)
-        ahead: Array = self.value - c * self.change
+        c = -inner(self.turn, self.residual)
+        c = c / size if c > 0 else MOMENTUM
+        ahead: Array = self.value + min(c, FARTHEST) * self.change
         return ahead
 
 
@@ -88,10 +91,10 @@ def alternate(
     The graph comes first, since it has no start of its own. The weights come last, so that they solve their system
     exactly for the graph that is returned.
 
-    Rounds converge linearly, so that each starts from where the last two point to (`Secant`). Where that raises the
-    objective, the round is made again from the last weights. In exact arithmetic such a round never raises it. One that
-    raises it by more than rounding is not taken, and the loop ends; there is a warning if it would have changed the
-    objective by more than `tol`, or the graph.
+    Rounds converge linearly, so that each starts from where the last two point to (`Secant`) and solves for its weights
+    roughly. Where that raises the objective, the round is made again from the last weights, exactly. In exact
+    arithmetic such a round never raises it. One that raises it by more than rounding is not taken, and the loop ends;
+    there is a warning if it would have changed the objective by more than `tol`, or the graph.
 
     Parameters
     ----------
@@ -100,7 +103,7 @@ def alternate(
     look_ahead : whether rounds start from where the last two point to; not for steps that depend on the last ones
     """
     graph = graph_step(W, None)
-    weights = weight_step(graph.value, W)
+    weights = weight_step(graph.value, W, look_ahead and len(W) > 1)
     history = [objective(weights.value, graph.value)]
     secant = Secant(W, weights.value)
     converged = len(W) < 2
@@ -110,7 +113,7 @@ def alternate(
         allowed = history[-1] + ROUNDING * max(np.abs(history)) + noise
         for start in [weights.value] if plain else [secant.ahead(), weights.value]:
             following = graph_step(start, graph.dual)
-            moved = weight_step(following.value, start)
+            moved = weight_step(following.value, start, start is not weights.value)
             if (value := objective(moved.value, following.value)) <= allowed:
                 break
         rise = (value - history[-1]) / max(np.abs(history))  # F may pass through zero on its way
@@ -126,6 +129,9 @@ def alternate(
         weights = moved
         history.append(value)
         report(callback, "fit", len(history), max_iter, history[-1])
+    if not converged:  # the last round may have been a rough one
+        weights = weight_step(graph.value, weights.value, False)
+        history[-1] = min(history[-1], objective(weights.value, graph.value))
     _warn(weights, graph, _what_is_left(converged or quiet, stopped, max_iter))
     return Alternation(weights, graph, np.array(history), converged)
 

@@ -9,6 +9,7 @@ criterion, and is used alone. docs/maths.md has the numbers.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -84,11 +85,12 @@ def fall_into_groups(gram: GramStats) -> bool:
     assert problem.near is not None
     A = problem.graph_step(problem.near, None).value
     around = -2 * float(effects.history[-1]) + 2 * (2 * gram.n_features + 1)
-    return graph_deviance(problem, A, float((gram.n - 1).sum())) + A.nnz + 2 * 2 < around
+    deviances = graph_deviances(problem, A, float((gram.n - 1).sum()))
+    return any(deviance + A.nnz + 2 * 2 < around for deviance in deviances)
 
 
-def graph_deviance(problem: Problem, A: sparse.csr_array, rows: float) -> float:
-    """Minus twice the log-likelihood of the rows about their task's mean, with the best sigma2 and width of the prior.
+def graph_deviances(problem: Problem, A: sparse.csr_array, rows: float) -> Iterator[float]:
+    """Minus twice the log-likelihood of the rows about their task's mean, with the best sigma2, by widths of the prior.
 
     With the penalty w'Pw, the prior of width kappa gives y = X w + e the covariance sigma2 (I + kappa X P^-1 X'), so
 
@@ -114,4 +116,9 @@ def graph_deviance(problem: Problem, A: sparse.csr_array, rows: float) -> float:
         log_both = 2 * float(np.log(np.diagonal(factor)).sum())
         return rows * (np.log(2 * np.pi * sigma2) + 1) + log_both - log_prior + T * p * np.log(kappa)
 
-    return min(deviance(kappa) for kappa in WIDTHS)
+    least = np.inf
+    for kappa in WIDTHS:
+        yield (value := deviance(kappa))
+        if value > least:  # it rises again: wider priors explain less
+            return
+        least = value

@@ -26,9 +26,10 @@ from kinfolk.solvers.equations import NormalEquations
 from kinfolk.solvers.graph import DENSE_TASKS, Candidates, EdgeList, graph_of_weights, squared_distances
 from kinfolk.solvers.graph.newton import newton
 from kinfolk.solvers.solution import Solution
-from kinfolk.solvers.weights import WeightSystem, solve_system, weight_system
+from kinfolk.solvers.weights import BlockInverses, WeightSystem, solve_system, weight_system
 
 EXACT = 1e-6  # residual of a weight step above which another solver is asked
+ROUGH = 1e-7  # residual of a weight step after which there will be another
 FACTORISED = 2000  # dT up to which that is a dense factorisation
 NOISE = 1e-14  # of the squared targets: rounding of the objective, which for a good fit is a small difference of them
 ROUNDS = 200
@@ -74,8 +75,8 @@ class Penalty:
 class Problem(Penalty):
     """One instance of the objective.
 
-    `candidates` remembers which pairs were worth trying, for many tasks; it makes steps faster, never different. `near`
-    are the weights of the rounds that gamma was set by: nearly those of the answer.
+    `candidates` remembers which pairs were worth trying, for many tasks, and `blocks` a preconditioner; they make steps
+    faster, never different. `near` are the weights of the rounds that gamma was set by: nearly those of the answer.
     """
 
     equations: NormalEquations
@@ -83,6 +84,7 @@ class Problem(Penalty):
     graph_solver: str = "auto"
     weights_tol: float = 1e-10
     candidates: Candidates = field(default_factory=Candidates, repr=False)
+    blocks: BlockInverses = field(default_factory=BlockInverses, repr=False)
     near: Array | None = field(default=None, repr=False)
 
     @property
@@ -104,10 +106,16 @@ class Problem(Penalty):
             extra_uniform=self.shrinkage / T,
         )
 
-    def weight_step(self, A: sparse.csr_array, W: Array) -> Solution:
-        """The weights that are best for a graph; where unknowns differ too much in size for one solver, by another."""
+    def weight_step(self, A: sparse.csr_array, W: Array, rough: bool = False) -> Solution:
+        """The weights that are best for a graph; where unknowns differ too much in size for one solver, by another.
+
+        A `rough` step ends sooner, with weights that are better than W.
+        """
         system = self.system(A)
-        found = solve_system(system, method=self.weights_solver, start=W, tol=self.weights_tol)
+        tol = max(self.weights_tol, ROUGH) if rough else self.weights_tol
+        found = solve_system(system, method=self.weights_solver, start=W, tol=tol, blocks=self.blocks)
+        if rough and found.converged:
+            return found
         exact = max(EXACT, 10 * self.weights_tol)
         if self.weights_solver == "auto" and found.residual > exact:
             # A residual that large comes from unknowns of very different size: a factorisation does not mind.
@@ -237,13 +245,13 @@ class ProximalSteps:
     proximal: float
     graph: sparse.csr_array | None = None
 
-    def weight_step(self, A: sparse.csr_array, W: Array) -> Solution:
+    def weight_step(self, A: sparse.csr_array, W: Array, rough: bool = False) -> Solution:
         """The best weights for a graph, near to W."""
         equations = self.problem.equations
         pay = self.proximal * float(np.diagonal(equations.G, axis1=1, axis2=2).mean())
         ridge = self.problem.ridge + pay * np.eye(len(self.problem.ridge))
         near = replace(self.problem, ridge=ridge, equations=replace(equations, b=equations.b + pay * W))
-        return near.weight_step(A, W)
+        return near.weight_step(A, W, rough)
 
     def graph_step(self, W: Array, dual: Array | None) -> Solution:
         """The best graph for weights, near to the last one; the first has nothing to be near to."""

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from kinfolk.rows.gram import TINY, Array
-from kinfolk.solvers.batched import row_dots
+from kinfolk.solvers.batched import lengths, row_dots
 from kinfolk.solvers.graph.edges import EdgeList, squared_distances
 from kinfolk.solvers.graph.learn import learn_graph, solve_on_pool
 from kinfolk.solvers.graph.newton import newton
@@ -52,9 +52,10 @@ MOST_PAIRS = 10_000_000  # beyond, nobody reads a graph, and solving for it take
 class Candidates:
     """What one graph step knows about pairs of tasks, for the next.
 
-    The pairs stay when the coefficients move: most neighbours are still neighbours then, and the certificate is made
-    anew. While the coefficients stay, so do the nearest neighbours, the reach and the multipliers. There are never many
-    more than `most_pairs`. `rough` ones serve graphs that only have to predict: what the first solves give is enough.
+    The pairs stay when the coefficients move: most neighbours are still neighbours then. As much of the reach stays as
+    the moves have left, so that pairs are looked for where it falls short alone. While the coefficients stay, so do the
+    nearest neighbours, the reach and the multipliers. There are never many more than `most_pairs`. `rough` ones serve
+    graphs that only have to predict: what the first solves give is enough.
     """
 
     def __init__(self, most_pairs: int = MOST_PAIRS, *, rough: bool = False) -> None:
@@ -72,12 +73,14 @@ class Candidates:
         """Take notice of the coefficients."""
         if np.array_equal(W, self.W):
             return
-        if len(W) != len(self.W):
+        if W.shape != self.W.shape:
             self.keys = np.empty(0, np.intp)
+            self.reach = np.zeros(len(W))
+        else:
+            self.reach = _reach_after(self.reach, lengths(W - self.W))
         self.W = W.copy()
         self.near = None
         self.dual = None
-        self.reach = np.zeros(len(W))
         self.k = 0
 
     def pairs_at(self, W: Array) -> Index:
@@ -90,6 +93,7 @@ class Candidates:
         """Take notice of coefficients and of pairs that were found for them before."""
         self.move_to(W)
         self.keys = keys
+        self.reach = np.zeros(len(W))
 
     def nearest(self, W: Array, k: int) -> Nearest:
         """The k nearest of every task; at least as many as the graph step will want are looked for."""
@@ -229,6 +233,18 @@ def by_candidates(
         method=f"{solution.method} (candidates)",
         certified=share if solution.converged else 0.0,
     )
+
+
+def _reach_after(reach: Array, moved: Array) -> Array:
+    """The reach that is left after tasks have moved: no pair outside the candidates is nearer than its sum.
+
+    Such a pair had ||w_i - w_j||^2 >= R = reach_i + reach_j, and now has (sqrt(R) - moved_i - moved_j)^2 or more, which
+    is at least R - 2 sqrt(R) (moved_i + moved_j). It may be less than nothing.
+
+    >>> _reach_after(np.array([2.0, 2.0]), np.array([0.0, 0.25]))
+    array([2., 1.])
+    """
+    return reach - 2 * moved * np.sqrt(np.maximum(reach + reach.max(), 0.0))
 
 
 def _foresee(W: Array, need: Array, short: Index, reach: Array) -> tuple[Array, float]:

@@ -13,13 +13,14 @@ from scipy import sparse
 
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.graph.edges import EdgeList
-from kinfolk.solvers.graph.newton import HARD, newton
+from kinfolk.solvers.graph.newton import newton
 from kinfolk.solvers.graph.primal_dual import primal_dual
 from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import GRAPH_CHANGE, GRAPH_GAP, GRAPH_TIE
 
 CANDIDATES = 32  # nearest neighbours of every task that are looked at to guess its multiplier
 LIKELY = 1.3  # a guessed multiplier may be this much too small: more pairs cost less than another solve
+LONELY = 10.0  # cost of its nearest pair, in units of alpha and beta, above which a task may link to anyone
 ABOVE = 1.15  # times the guess: Newton starts from above, where all pairs that will be active are
 SYMMETRIC = 1e-8  # of the largest distance: what distances from single precision may lack in symmetry
 METHODS = ("auto", "newton", "primal_dual")
@@ -172,7 +173,7 @@ def _likely_pairs(c: Array) -> tuple[NDArray[np.bool_], Array]:
     reach = LIKELY * lam
     mask = reach[:, None] + reach > c
     mask |= away <= 2 * half[:, -1:]
-    lonely = np.flatnonzero(2 * half[:, 0] > HARD)
+    lonely = np.flatnonzero(2 * half[:, 0] > LONELY)
     if len(lonely) <= len(c) // 20:
         mask[lonely] = True
     return np.triu(mask | mask.T, k=1), lam

@@ -32,9 +32,10 @@ from kinfolk.solvers.tolerances import GRAPH_GAP, GRAPH_ROUGH, LAST_DIGIT, ROUND
 
 DENSE_HESSIAN = 400  # below this many tasks a dense Cholesky beats conjugate gradients
 DENSE_INTERIOR = 4000  # the interior-point steps factorise a dense T x T matrix
-HARD = 10.0  # least c of a task above which pairs turn active one by one, dozens of steps of the dual Newton
+HARD = 10.0  # least c of a typical task above which pairs turn active one by one, dozens of steps of the dual Newton
+FARTHEST = 1e5  # least c of a single task above which rounding keeps the dual Newton from the gap
 FAR = 10.0  # largest multiplier over the median from which Newton's systems are solved more exactly
-PATIENCE = 12  # dual Newton steps before the interior point takes over
+PATIENCE = 12  # dual Newton steps before the interior point takes over, whose steps take three times as long or more
 ROUGHEST = 1e-2  # residual of a Newton system far from the answer
 FINEST = 1e-9  # and near it, where no task is far
 POLISH = 1e-6  # the last step is quadratic: one more than needed brings the multipliers to rounding
@@ -74,7 +75,7 @@ def newton(
     cap = np.inf if self_loops is None else self_loops / unit
     rough = tol >= GRAPH_ROUGH
     dense = edges.size <= DENSE_INTERIOR and not rough
-    hard = dense and self_loops is None and nearest.max() > HARD
+    hard = dense and self_loops is None and (np.median(nearest) > HARD or nearest.max() > FARTHEST)
     lam = np.minimum(lone_multipliers(nearest) if start is None else start / unit, cap)
     patience = PATIENCE if dense else max_iter
     point, n_iter = _climb(_Point(edges, c, lam, cap), tol if rough else POLISH * tol, 0 if hard else patience)

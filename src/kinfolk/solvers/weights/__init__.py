@@ -10,11 +10,19 @@ from scipy import sparse
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import WEIGHTS_RESIDUAL
-from kinfolk.solvers.weights.cg import solve_cg
+from kinfolk.solvers.weights.cg import BlockInverses, solve_cg
 from kinfolk.solvers.weights.direct import can_share, solve_direct, solve_shared
 from kinfolk.solvers.weights.system import WeightSystem, weight_system
 
-__all__ = ["METHODS", "WeightSystem", "choose_method", "solve_system", "solve_weights", "weight_system"]
+__all__ = [
+    "METHODS",
+    "BlockInverses",
+    "WeightSystem",
+    "choose_method",
+    "solve_system",
+    "solve_weights",
+    "weight_system",
+]
 
 METHODS = ("auto", "direct", "shared", "cg", "cmg")
 DIRECT_UNKNOWNS = 300  # dT below which one dense Cholesky is faster than conjugate gradients
@@ -66,9 +74,14 @@ def solve_weights(
 
 
 def solve_system(
-    system: WeightSystem, *, method: str = "auto", start: Array | None = None, tol: float = WEIGHTS_RESIDUAL
+    system: WeightSystem,
+    *,
+    method: str = "auto",
+    start: Array | None = None,
+    tol: float = WEIGHTS_RESIDUAL,
+    blocks: BlockInverses | None = None,
 ) -> Solution:
-    """Solve a weight system by the named method."""
+    """Solve a weight system by the named method; `blocks` carries a preconditioner from one call to the next."""
     if method not in METHODS:
         raise ValueError(f"unknown weights method {method!r}: choose one of {', '.join(METHODS)}")
     if method == "shared" and not can_share(system):
@@ -80,8 +93,8 @@ def solve_system(
     if method == "shared":
         return solve_shared(system)
     if method == "cmg":
-        return solve_cg(system, start=start, preconditioner="sum", laplacian_solver="cmg", tol=tol)
-    return solve_cg(system, start=start, tol=tol)
+        return solve_cg(system, start=start, preconditioner="sum", laplacian_solver="cmg", tol=tol, blocks=blocks)
+    return solve_cg(system, start=start, tol=tol, blocks=blocks)
 
 
 def choose_method(system: WeightSystem) -> str:

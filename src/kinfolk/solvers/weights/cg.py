@@ -36,10 +36,39 @@ SOLVERS = ("auto", "splu", "cmg")
 STRONG = 4.0  # coupling over own data, above which the Laplacian pays for itself
 MOST = 0.9  # share of the tasks in which the coupling must exceed every direction of H_t
 FILL_PER_TASK = 40  # entries that the factors of a cheap factorisation may have, per task
+STALE = 0.2  # change of a task's block, as its mean diagonal tells, after which it is inverted anew
 FILL = 300_000  # or in all: beyond, a cycle of multigrid takes less time than a pair of triangular solves
 
 
-def make_preconditioner(system: WeightSystem, name: str = "auto", solver: str = "auto") -> tuple[Operator, str]:
+class BlockInverses:
+    """Inverses of the tasks' own blocks, kept from one system to the next while the blocks change little.
+
+    A preconditioner need not be exact: a graph that has moved a little leaves most of it as it was.
+    """
+
+    def __init__(self) -> None:
+        self.size = np.empty(0)
+        self.inverses = np.empty((0, 0, 0))
+
+    def of(self, system: WeightSystem) -> Array:
+        """The inverses (T, d, d) of H_t plus the diagonal of the coupling, each exact or nearly so."""
+        T, d = system.b.shape
+        diagonal = system.pull[:, None] * system.scale + system.uniform * (T - 1)
+        size = system.own + diagonal.mean(axis=1)
+        if self.inverses.shape != (T, d, d):
+            self.size = np.zeros(T)
+            self.inverses = np.empty((T, d, d))
+        old = np.flatnonzero(np.abs(size - self.size) > STALE * self.size)
+        blocks = system.H[old]
+        blocks[:, np.arange(d), np.arange(d)] += diagonal[old]
+        self.inverses[old] = inverse(blocks)
+        self.size[old] = size[old]
+        return self.inverses
+
+
+def make_preconditioner(
+    system: WeightSystem, name: str = "auto", solver: str = "auto", blocks: BlockInverses | None = None
+) -> tuple[Operator, str]:
     """The operator r -> approximate solution, and its name in words."""
     for kind, value, allowed in (("preconditioner", name, PRECONDITIONERS), ("Laplacian solver", solver, SOLVERS)):
         if value not in allowed:
@@ -47,7 +76,7 @@ def make_preconditioner(system: WeightSystem, name: str = "auto", solver: str = 
     name = choose_preconditioner(system) if name == "auto" else name
     parts: list[Operator] = [_coarse(system)]
     if name in ("blocks", "sum"):
-        parts.append(_blocks(system))
+        parts.append(partial(times, (blocks or BlockInverses()).of(system)))
     if name in ("laplacian", "sum"):
         solver = choose_solver(system.L) if solver == "auto" else solver
         parts.append(_laplacian(system, solver))
@@ -88,14 +117,6 @@ def choose_solver(L: sparse.csr_array) -> str:
     return "splu" if envelope <= max(FILL_PER_TASK * T, FILL) else "cmg"
 
 
-def _blocks(system: WeightSystem) -> Operator:
-    T, d = system.b.shape
-    diagonal = system.pull[:, None] * system.scale + system.uniform * (T - 1)
-    blocks = system.H.copy()
-    blocks[:, np.arange(d), np.arange(d)] += diagonal
-    return partial(times, inverse(blocks))
-
-
 def _laplacian(system: WeightSystem, solver: str) -> Operator:
     excess = np.maximum(system.own, TINY) + len(system.b) * system.uniform.mean()
     if solver == "splu":
@@ -125,11 +146,12 @@ def solve_cg(
     laplacian_solver: str = "auto",
     tol: float = WEIGHTS_RESIDUAL,
     max_iter: int = 1000,
+    blocks: BlockInverses | None = None,
 ) -> Solution:
     """Iterative solution to a relative residual of `tol`; memory T d^2.
 
     With "auto" the `method` of the result tells what was chosen, as in "cg (sum, cmg)".
     """
-    apply, name = make_preconditioner(system, preconditioner, laplacian_solver)
+    apply, name = make_preconditioner(system, preconditioner, laplacian_solver, blocks)
     solution = conjugate_gradients(system.apply, system.b, apply, start=start, tol=tol, max_iter=max_iter)
     return replace(solution, method=f"cg ({name})")
