@@ -28,6 +28,7 @@ def test_the_course_is_drawn_with_its_certificate(method):
     text = ax.get_title(loc="left")
     assert f"converged after {model.n_iter_} rounds" in text
     assert f"duality gap {model.optimality_['duality_gap']:.1e}" in text
+    assert ("graph that is drawn certified for 100 % of tasks" in text) == ("shown_certified" in model.optimality_)
 
 
 def test_a_model_without_a_course_says_so():
@@ -84,3 +85,10 @@ def test_errors_say_what_to_do():
         plot_task_errors(ERRORS, names=["a"])
     with pytest.raises(ValueError, match=r"'m' predicts shape \(2,\), but truth has \(3,\)"):
         plot_predictions([1, 2, 3], {"m": [1, 2]})
+
+
+def test_one_row_is_a_point_and_many_are_a_line():
+    one = plot_predictions([3.0], {"kin": [2.0]})
+    assert [line.get_marker() for line in one.lines] == ["o", "o"]
+    many = plot_predictions([3.0, 4.0], {"kin": [2.0, 3.0]})
+    assert [line.get_marker() for line in many.lines] == ["", ""]

@@ -152,6 +152,16 @@ def test_light_edges_of_dense_graphs_are_left_out_and_counted():
     assert "the 600 heaviest of 4,950 edges" in {t.get_text() for t in ax.texts}
 
 
+def test_names_that_are_left_out_are_counted_above_other_remarks():
+    ax = plot_graph(named(random_graph(100, density=1.0)))
+    texts = {t.get_text(): t for t in ax.texts}
+    written = sum(text.startswith("t") and text[1:].isdigit() for text in texts)
+    assert written < 100
+    edges = texts["the 600 heaviest of 4,950 edges"]
+    assert texts[f"{written} of 100 names"].get_position()[1] > edges.get_position()[1]
+    assert not any("names" in t.get_text() for t in plot_graph(named(random_graph(8))).texts)
+
+
 def test_given_coordinates_are_kept():
     xy = np.random.default_rng(0).normal(size=(10, 2))
     ax = plot_graph(named(random_graph(10)), coordinates=xy, groups=np.zeros(10, int))

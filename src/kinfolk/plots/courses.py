@@ -116,13 +116,14 @@ def plot_predictions(
     y = np.asarray(truth, dtype=np.float64)
     ax = canvas.new_axes(ax, 8.0, 3.6)
     x = np.arange(len(y)) if time is None else np.asarray(time)
-    ax.plot(x, y, color="black", linewidth=1.8, label="observed", zorder=2)
+    mark = "o" if len(y) == 1 else ""  # one point makes no line
+    ax.plot(x, y, color="black", linewidth=1.8, marker=mark, label="observed", zorder=2)
     for k, (name, values) in enumerate(predictions.items()):
         values = np.asarray(values, dtype=np.float64)
         if values.shape != y.shape:
             raise ValueError(f"{name!r} predicts shape {values.shape}, but truth has {y.shape}")
         rmse = np.sqrt(np.nanmean((values - y) ** 2))
-        style: Any = {"color": canvas.PALETTE[k % 6], "linestyle": LINES[k % len(LINES)]}
+        style: Any = {"color": canvas.PALETTE[k % 6], "linestyle": LINES[k % len(LINES)], "marker": mark}
         ax.plot(x, values, linewidth=1.2, label=f"{name} ({rmse:.3g})", zorder=3, **style)
     ax.set(ylabel=quantity, xlabel="row" if time is None else "time")
     canvas.bare(ax, "top", "right")
@@ -189,6 +190,7 @@ def _certificate(model: Model, history: Array) -> str:
 
 
 def _in_words(name: str, value: Any) -> str:
-    if name == "certified":
-        return f"last graph step certified for {value:.0%} of tasks"
+    steps = {"certified": "last graph step", "shown certified": "graph that is drawn"}
+    if name in steps:
+        return f"{steps[name]} certified for {100 * value:.0f} % of tasks"
     return f"{name} {value:.1e}" if isinstance(value, (float, np.floating)) else f"{name} {value}"

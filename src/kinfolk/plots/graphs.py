@@ -15,11 +15,13 @@ from kinfolk.plots.canvas import Axes
 from kinfolk.plots.labels import Names, write_names
 from kinfolk.plots.layouts import layout
 from kinfolk.rows.gram import TINY, Array
+from kinfolk.words import counted
 
 if TYPE_CHECKING:
     from kinfolk.diagnostics import Embedding
 
 NAMED = 60  # tasks up to which all names are written
+REMARK = "remark"  # what lines about the picture are known by
 NAMES = 40  # names among more tasks than that
 EDGES_PER_TASK, FEW_EDGES = 6, 300  # drawn at most, the heaviest: so many per task, or so many in all if that is more
 
@@ -67,7 +69,10 @@ def plot_graph(
         few = labels is True or len(order) <= NAMED
         names = _names(ax, graph.labels, group)
         kept = order if labels is True else marked
-        write_names(ax, names, points, radius, order if few else order[:NAMES], pull=shown, keep=kept, near=not few)
+        most = order if few else order[:NAMES]
+        written = write_names(ax, names, points, radius, most, pull=shown, keep=kept, near=not few)
+        if written < len(order):
+            _remark(ax, f"{written:,} of {counted(len(order), 'name')}")
     return ax
 
 
@@ -179,5 +184,8 @@ def _names(ax: Axes, labels: NDArray[Any], group: NDArray[np.intp]) -> Names:
 
 
 def _remark(ax: Axes, text: str) -> None:
+    """A line at the lower left, above those that stand there."""
+    below = sum(written.get_gid() == REMARK for written in ax.texts)
     write: Any = ax.text2D if canvas.is_3d(ax) else ax.text  # type: ignore[attr-defined]
-    write(0.01, 0.01, text, transform=ax.transAxes, fontsize=7, color="#606060", va="bottom")
+    height = 0.01 + 10 * below / canvas.extent_in_points(ax)[1]
+    write(0.01, height, text, transform=ax.transAxes, fontsize=7, color="#606060", va="bottom", gid=REMARK)

@@ -41,8 +41,8 @@ def write_names(
     pull: sparse.csr_array,
     keep: Sequence[int],
     near: bool = False,
-) -> None:
-    """Names inside their marks if all fit there, else beside them where there is room.
+) -> int:
+    """Names inside their marks if all fit there, else beside them where there is room; returns how many were written.
 
     Parameters
     ----------
@@ -65,6 +65,7 @@ def write_names(
     for place, how in zip(places, style, strict=True):
         offset = (place.centre - marks[place.mark]) / dots
         canvas.write_beside(ax, points[place.mark], offset, names.texts[place.mark], fontsize=names.size, **how)
+    return len(places)
 
 
 def place_names(
