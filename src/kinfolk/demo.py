@@ -37,9 +37,12 @@ def run_demo(out: Path, *, seed: int = 0) -> Iterator[str]:
     yield ""
     yield "What the graph found, without knowing the groups"
     yield from _graph_lines(model.graph_)
-    draw(model.graph_, out / "graph.png")
     yield ""
-    yield f"The picture is in {out / 'graph.png'}."
+    try:
+        draw(model.graph_, out / "graph.png")
+        yield f"The picture is in {out / 'graph.png'}."
+    except ImportError as error:
+        yield f"There is no picture, since {error}"
     page = write_report(model, data.data, data.target, out / "report.html", title="Twenty tasks, two hidden groups")
     yield f"The report is in {page}: open it in a browser."
 

@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import time
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from tables_for_tests import COMMAND, ONE_THREAD, kinfolk, read, shops, write
 
 from kinfolk import __version__
+from kinfolk.demo import run_demo
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +137,13 @@ def test_demo_tells_groups_outliers_and_the_gain(demo):
     assert "group 1: tasks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12\n" in result.stdout
     assert "group 2: tasks 13, 14, 15, 16, 17, 18\n" in result.stdout
     assert "outliers: tasks 19, 20\n" in result.stdout
+
+
+def test_demo_without_matplotlib_writes_its_report(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    said = list(run_demo(tmp_path))
+    assert "There is no picture, since plots need matplotlib: pip install 'kinfolk[plots]'" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
 def test_demo_writes_a_picture_and_a_report_and_leaves_nothing_half_written(demo):
