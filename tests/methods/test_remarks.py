@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.preprocessing import StandardScaler
 
 from kinfolk import GAMTLCV
 from kinfolk.baselines import Independent
@@ -31,6 +32,12 @@ def test_a_column_that_follows_from_others_within_tasks_is_named(name):
     with pytest.warns(UserWarning, match="follows from .* within every task") as caught:
         Independent(task="task").fit(frame.assign(made=make(frame)), "y")
     assert set(re.findall("'(\\w+)'", str(caught[0].message))) == involved and len(caught) == 1
+
+
+def test_a_scaler_hides_no_column_that_follows_from_others():
+    frame = table(np.random.default_rng(3)).assign(made=lambda t: 3 * t["c"] + 7)
+    with pytest.warns(UserWarning, match="'(c|made)' follows from '(c|made)' within every task"):
+        Independent(task="task", features=StandardScaler()).fit(frame, "y")
 
 
 def test_columns_that_only_resemble_each_other_and_categories_are_not_named():

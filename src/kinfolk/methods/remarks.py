@@ -25,8 +25,8 @@ def check_work(T: int, d: int) -> None:
         return
     told = f"{d:,} features of {T:,} tasks: a search over folds will take about {hours:,.3g} hours"
     remedy = (
-        "Use fewer features (drop columns, features=PCA(50), features=SelectKBest(k=50)), or a method that solves "
-        "once, as Pooled, Independent and MeanShrunk do"
+        "Use fewer features (drop columns; in Python features=PCA(50) or SelectKBest(k=50), a lower "
+        "--max-categories on the command line), or a method that solves once, as Pooled, Independent and MeanShrunk do"
     )
     if hours > 7 * 24:
         raise ValueError(f"{told}. {remedy}.")

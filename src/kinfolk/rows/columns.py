@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler
 
 from kinfolk.rows.gaps import Gap
 from kinfolk.rows.gram import Array
@@ -74,7 +75,9 @@ class Columns:
         """Places of those of the d features that are columns of numbers as they are."""
         if isinstance(self.transformer, TableRules):
             return self.transformer.numbers()
-        return np.arange(d if not self.steps else 0)
+        # A scaler leaves every column where it was.
+        as_they_are = self.basis is None and isinstance(self.transformer, StandardScaler | None)
+        return np.arange(d if as_they_are else 0)
 
     def features(self, table: Table) -> Array:
         """Features of a table without its task column."""

@@ -185,7 +185,8 @@ class TableRules(TransformerMixin, BaseEstimator):
             if rule["kind"] == "category":
                 count = f"{len(rule['levels'])} categories"
                 if rule["others"]:
-                    count = f"the {len(rule['levels'])} most frequent categories, the others together"
+                    rest = f"the others, {100 * rule['rare']:.0f} % of the rows, share a column"
+                    count = f"the {len(rule['levels'])} most frequent of {rule['found']:,} categories; {rest}"
                 encoded.append(f"column {name!r} is text and is one-hot encoded ({count})")
             if rule.get("unusual"):
                 number = number_in(rule["unusual"], _mark(rule["kind"]))
@@ -255,7 +256,11 @@ class TableRules(TransformerMixin, BaseEstimator):
         if free and many and 2 * len(texts) > sum(texts.values()) and name not in self.categorical:
             return "names"
         frequent = sorted(texts, key=lambda text: (-texts[text], text))[: self.max_categories]
-        return {"kind": "category", "levels": sorted(frequent if many else texts), "others": many, "gaps": gaps}
+        rule = {"kind": "category", "levels": sorted(frequent if many else texts), "others": many, "gaps": gaps}
+        if many:
+            rare = 1 - sum(texts[text] for text in frequent) / sum(texts.values())
+            rule |= {"found": len(texts), "rare": rare}
+        return rule
 
 
 def _of_strange_type(name: str, frame: Any, kind: Any) -> Trouble:
