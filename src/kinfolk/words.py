@@ -31,9 +31,11 @@ def listed(names: Sequence[str], most: int = 6) -> str:
     Examples
     --------
     >>> listed(["a", "b"]), listed(["a", "b", "c"], most=2)
-    ('a and b', 'a, b and 1 more')
+    ('a and b', 'a, b and c')
+    >>> listed(["a", "b", "c", "d"], most=2)
+    'a, b and 2 more'
     """
-    if len(names) > most:
+    if len(names) > most + 1:  # one more name takes no more room than to say that there is one
         return f"{', '.join(names[:most])} and {len(names) - most:,} more"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
@@ -59,6 +61,18 @@ def written(value: float) -> str:
     ['0.1235', '12', '5,875', '123,457', '1e-09']
     """
     return f"{value:,.0f}" if abs(value) >= 1e4 or (abs(value) >= 1000 and value == round(value)) else f"{value:.4g}"
+
+
+def decimals(values: Sequence[float], digits: int = 4) -> int:
+    """Decimals that show the least of some sizes with so many digits, and all of them below each other.
+
+    Examples
+    --------
+    >>> decimals([11.8, 120.0]), decimals([0.0439]), decimals([5e4]), decimals([0.0])
+    (2, 5, 0, 3)
+    """
+    least = min((abs(value) for value in values if value and math.isfinite(value)), default=1.0)
+    return min(max(digits - 1 - math.floor(math.log10(least)), 0), 12)
 
 
 def percent(share: float, *, sign: bool = False) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kinfolk import GAMTL
+from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import Independent
 from kinfolk.datasets import make_groups
 from kinfolk.methods.structures import TaskGraph
@@ -108,3 +108,14 @@ def many():
     model = Independent(task=0).fit(X, y)
     graph = TaskGraph(knn_graph(2000, k=4), model.tasks_)
     return summarize(replace(model.model_, structure=graph), X, y)
+
+
+@pytest.fixture(scope="session")
+def trunk_model():
+    """A model to which trees add what lines cannot say."""
+    rng = np.random.default_rng(2)
+    task = np.repeat(np.arange(6), 60)
+    x = rng.normal(size=(360, 3))
+    y = 3 * np.sin(2 * x[:, 0]) * (x[:, 1] > 0) + task % 3 * x[:, 2] + 0.3 * rng.normal(size=360)
+    X = pd.DataFrame(x, columns=["a", "b", "c"]).assign(task=task)
+    return GAMTLCV(task="task", trunk="auto").fit(X, y), X, y

@@ -86,6 +86,21 @@ def test_the_panel_tells_whose_data_made_the_coefficients(visit, summary, model)
     assert others == pytest.approx(100 * (shares.sum() - shares[14]), abs=0.2)
 
 
+def test_a_trunk_has_its_share_beside_those_of_the_rows(visit, trunk_model):
+    model, X, y = trunk_model
+    summary = summarize(model, X, y)
+    page = visit(summary)
+    page.locator("#view .node").nth(1).click()
+    trunk = 100 * model.contributions().trunk[1]
+    assert trunk > 30
+    parts = [float(v) for v in re.findall(r"([\d.]+)\s%", page.inner_text("#shares-said"))]
+    assert parts[2] == pytest.approx(trunk, abs=0.06) and sum(parts) == pytest.approx(100, abs=0.3)
+    assert texts(page, "#shares .number")[0] == f"{trunk:.1f}\u00a0%"
+    assert f"they make {100 - trunk:.0f}\u00a0% of the predictions" in page.inner_text("#coefficients")
+    facts = dict(row.split("\t") for row in texts(page, "#panel-facts tr"))
+    assert float(facts["trunk %"]) == pytest.approx(trunk, abs=0.06)
+
+
 def test_more_coefficients_on_demand(visit, summary):
     page = visit(summary)
     page.locator("#view .node").nth(0).click()

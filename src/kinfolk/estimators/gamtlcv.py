@@ -98,7 +98,8 @@ class GAMTLCV(GraphRegressor):
     shares_ : (T, M), the same for every task: loners move towards their own ridge as far as their held-out errors say
     cv_results_ : a row per model that was tried: parameters, held-out RMSE pooled and mean over tasks
     cv_errors_ : held-out RMSE of every task; limit_errors_ : the same without the graph
-    own_errors_ : the same of a ridge per task; own_gain_ : what the model gains over it
+    own_errors_ : the same of a ridge per task, NaN for tasks with a single row; own_gain_ : what the model gains over
+        it; own_chance_ : probability by task that its error lies so far above that of its own ridge by chance
     nonlinear_helps_, nonlinear_gain_ : whether curves take part in predictions, and their gain over lines alone
     trunk_helps_, trunk_gain_, trunk_setting_ : the same of the trunk, which is the last column of `shares_`
     """
@@ -375,8 +376,7 @@ class GAMTLCV(GraphRegressor):
         details = {
             "graph_helps_": chosen.graph_helps,
             "gain_": chosen.gain,
-            "own_errors_": ByTask(search.trial(OWN).errors.by_task()),
-            "own_gain_": search.gain(search.trial(OWN), mixture),
+            **search.beside_own(mixture),
             "best_params_": mixture.shown.parameters,
             "mixture_": dict(zip([m.name for m in mixture.members], mixture.shares.tolist(), strict=True)),
             "shares_": ByTask(mixture.task_shares),

@@ -21,12 +21,19 @@ UNKNOWNS = 5_000  # T times d up to which coefficients are compared
 LONERS = 20  # tasks that stand alone of which each gets a sentence
 TELLING = 0.5  # standard deviations over all tasks from which a difference is worth a word
 NO_GROUPS = "No groups: these tasks scatter around one mean."
+SINGLE_ROWS = "No groups: with a single row per task nobody can tell who is alike."
 
 
 class Community(list[Any]):
     """The tasks of one group, and `said`: what sets them apart, in a sentence."""
 
     said: str = ""
+
+
+def without_groups(model: Model) -> str:
+    """Why there are no groups to tell of."""
+    single = model.gram is not None and bool((model.gram.n <= 1).all()) and len(model.labels) > 1
+    return SINGLE_ROWS if single else NO_GROUPS
 
 
 def group_sentences(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.explain.groups import NO_GROUPS, group_sentences
+from kinfolk.explain.groups import group_sentences, without_groups
 from kinfolk.explain.kin import Kinship, kinship
 from kinfolk.judge.errors import Gain
 from kinfolk.judge.verdict import Verdict, graph_sentence, without_gain
@@ -197,7 +197,7 @@ def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdic
     names = names or [cut(str(label)) for label in model.labels.tolist()]
     own = model.details.get("own_errors_")
     if verdict is None and model.held_out is not None and own is not None:
-        verdict = Verdict.of(model.held_out.errors, own.values, names, model.details.get("own_gain_"))
+        verdict = Verdict.of(model.held_out.errors, own.values, names, model.details.get("own_gain_"), _chance(model))
     said = [] if verdict is None else verdict.sentences()
     gain = model.details.get("gain_")
     if gain is not None and np.isfinite(gain.standard_error):
@@ -209,13 +209,18 @@ def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdic
     return said
 
 
+def _chance(model: Model) -> Array | None:
+    found = model.details.get("own_chance_")  # files of earlier versions have none
+    return None if found is None else found.values
+
+
 def trunk_sentence(gain: Gain, model: Model) -> str:
     """What a trunk gains, and how much of the predictions comes from where."""
     if model.trunk is None:
         return f"The trunk is left out: {without_gain(gain)} so lines predict alone."
     size = amount(gain.mean, gain.standard_error)
     shares = composition(model)
-    parts = listed([f"{share:.0%} {source}" for source, share in shares.items() if share >= LEAST_SHARE])
+    parts = listed([f"{100 * share:.0f} % {source}" for source, share in shares.items() if share >= LEAST_SHARE])
     return f"The trunk helps: it lowers the held-out error by {size} beyond lines alone. Predictions are {parts}."
 
 
@@ -234,6 +239,8 @@ def grouping(model: Model, kin: Kinship | None = None) -> str:
     """The graph in one line: edges, groups with their sizes, and tasks that stand alone."""
     if model.structure is None:
         return "this method learns no relation between tasks"
+    if len(model.labels) == 1:
+        return "one task, so there is nobody to be alike"
     group = model.structure.groups()
     sizes = np.bincount(group[group >= 0])
     said = []
@@ -252,8 +259,10 @@ def grouping(model: Model, kin: Kinship | None = None) -> str:
 
 def group_lines(model: Model, kin: Kinship | None, names: Sequence[str] | None = None) -> list[str]:
     """What makes every group and every task that stands alone; or that there are no groups."""
+    if len(model.labels) == 1:
+        return []
     if kin is not None and not kin.found and model.structure is not None:
-        return [NO_GROUPS]
+        return [without_groups(model)]
     said, alone = group_sentences(model, kin, names)
     return said + alone
 
@@ -317,7 +326,7 @@ def _columns(model: Model, kin: Kinship | None) -> dict[str, list[Any]]:
         own = model.details.get("own_errors_")
         if own is not None:
             columns["alone"] = [*own.values.tolist(), float(np.nanmean(own.values))]
-            gain = np.divide(own.values - errors, own.values, out=np.zeros_like(errors), where=own.values > 0)
+            gain = np.divide(own.values - errors, own.values, out=np.zeros_like(errors), where=own.values != 0)
             columns["gain"] = [*gain.tolist(), model.details["own_gain_"].mean]
     if model.trunk is not None:
         columns["trunk"] = [*model.trunk.shares.tolist(), model.trunk.share]

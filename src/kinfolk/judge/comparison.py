@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from kinfolk.judge.contestants import BOOSTING, Contestant, Transformer, contestants, scaled
 from kinfolk.judge.errors import Errors, Gain
-from kinfolk.judge.verdict import HELPS, Verdict, effect_of, sharing_sentence
+from kinfolk.judge.verdict import EQUAL, HELPS, Verdict, effect_of, sharing_sentence
 from kinfolk.methods.independent import Independent
 from kinfolk.progress import Callback, report
 from kinfolk.rows.columns import Columns, ruled
@@ -25,7 +25,7 @@ from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tasks import Rows, read_rows
 from kinfolk.rows.time_order import in_order, trains
-from kinfolk.words import amount, cut, html_table, percent
+from kinfolk.words import amount, cut, decimals, html_table, percent
 
 OWN = "independent"
 MEAN = "task-mean"
@@ -120,8 +120,10 @@ class Comparison:
         if OWN not in self.judged or self.use in (None, OWN, MEAN) or len(self.judged[OWN].task_rows) < 2:
             return []
         assert self.use is not None
-        errors = self.judged[self.use].by_task()
-        verdict = Verdict.of(errors, self.judged[OWN].by_task(), self.names or [str(t) for t in range(len(errors))])
+        errors = self.judged[self.use]
+        own = self.judged[OWN]
+        names = self.names or [str(t) for t in range(len(own.task_rows))]
+        verdict = Verdict.of(errors.by_task(), own.by_task(), names, chance=errors.chance_of_rise(own))
         return [] if verdict is None else [f"With {self.use} {verdict.for_whom()}"]
 
     def _graph(self) -> list[str]:
@@ -133,6 +135,8 @@ class Comparison:
         if best_graph is None or best_other is None or len(self.judged[best_graph].task_rows) < 2:
             return []
         gain = self.gain(best_graph, best_other)
+        if abs(gain.mean) < EQUAL:
+            return [f"A graph does not add to it: {best_graph} has the error of {best_other}."]
         size = amount(gain.mean, gain.standard_error)
         if effect_of(gain) == HELPS:
             return [f"A graph adds to it: {best_graph} lowers the error of {best_other}, the best without, by {size}."]
@@ -157,19 +161,25 @@ class Comparison:
         """The table as text."""
         start = f"{'method':14s} {'shares':32s} {'mean over tasks':>20s}"
         found = [f"{start} {'all rows':>20s} {'gain over own':>16s} {'CPU time':>10s}"]
-        for row in self.table():
+        for row, cells in zip(self.table(), self._cells(), strict=True):
             start = f"{row['method']:14s} {row['shares']:32s}"
-            found.append(f"{start} {row['trouble']}" if "trouble" in row else f"{start} {' '.join(_cells(row))}")
+            found.append(f"{start} {row['trouble']}" if "trouble" in row else f"{start} {' '.join(cells)}")
         return found
+
+    def _cells(self) -> list[list[str]]:
+        """What the table says about every method, errors with as many decimals as the least of them needs."""
+        rows = self.table()
+        judged = [row for row in rows if "trouble" not in row]
+        places = {kind: decimals([row[f"rmse_{kind}"] for row in judged]) for kind in ("tasks", "pooled")}
+        return [[row["trouble"]] if "trouble" in row else _cells(row, places) for row in rows]
 
     def __repr__(self) -> str:
         return "\n".join([HEADING, "", *self.lines(), "", *self.verdict])
 
     def _repr_html_(self) -> str:
         rows = [["method", "shares", "mean over tasks", "all rows", "gain over own", "CPU time"]]
-        for row in self.table():
-            cells = [row["method"], row["shares"], *(_cells(row) if "trouble" not in row else [row["trouble"]])]
-            rows.append([cell.strip() for cell in cells])
+        for row, cells in zip(self.table(), self._cells(), strict=True):
+            rows.append([cell.strip() for cell in (row["method"], row["shares"], *cells)])
         said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.verdict)
         return f'<div class="kinfolk"><ul>{said}</ul>{html_table(rows)}</div>'
 
@@ -328,12 +338,21 @@ def in_short(error: Exception) -> str:
     return text.split(". ")[0][:160]
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
-    errors = [f"{row[f'rmse_{kind}']:.4g} ± {row[f'rmse_{kind}_se']:.2g}" for kind in ("tasks", "pooled")]
+def _cells(row: dict[str, Any], places: dict[str, int]) -> list[str]:
+    errors = []
+    for kind, decimal in places.items():
+        off = f"{row[f'rmse_{kind}_se']:,.{decimal}f}"
+        errors.append(_beside(f"{row[f'rmse_{kind}']:,.{decimal}f}", off, row[f"rmse_{kind}_se"]))
     gain = ""
     if "gain_over_own" in row:
-        gain = f"{percent(row['gain_over_own'], sign=True).removesuffix(' %')} ± {100 * row['gain_over_own_se']:.1f} %"
+        off = f"{100 * row['gain_over_own_se']:.1f}"
+        gain = _beside(percent(row["gain_over_own"], sign=True).removesuffix(" %"), off, row["gain_over_own_se"]) + " %"
     return [f"{errors[0]:>20s}", f"{errors[1]:>20s}", f"{gain:>16s}", f"{row['seconds']:>8.1f} s"]
+
+
+def _beside(value: str, off: str, standard_error: float) -> str:
+    """A value with its standard error, where that is known: not of one task."""
+    return f"{value} ± {off}" if np.isfinite(standard_error) else value
 
 
 def _within(gain: Gain, errors: float) -> bool:

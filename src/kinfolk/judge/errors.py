@@ -7,9 +7,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from kinfolk.rows.gram import TINY, Array
 
+LEAST_FOLDS = 3  # with rows of a task, for a test of its errors
 LEAST_LEVEL = 1e-9  # of the errors after: least error before that a gain is relative to
 
 
@@ -86,6 +88,25 @@ class Errors:
         excess = squared - rows * squared.sum() / rows.sum()
         return float(np.sqrt(T / (T - 1) * np.square(excess).sum()) / rows.sum() / (2 * self.pooled()))
 
+    def among(self, tasks: NDArray[np.bool_]) -> Errors:
+        """The errors of some tasks, as if the others had no rows."""
+        return Errors(np.where(tasks, self.squared, 0.0), np.where(tasks, self.rows, 0.0))
+
+    def chance_of_rise(self, over: Errors) -> Array:
+        """Probability (T,) that a task's error lies so far above that of the other by chance; NaN below three folds.
+
+        A paired t-test over the folds in which the task has rows, on the differences of the mean squared errors.
+        """
+        held = self.rows > 0
+        k = held.sum(axis=0)
+        with np.errstate(invalid="ignore"):  # errors of a fit that failed are infinite
+            rise = np.divide(self.squared - over.squared, self.rows, out=np.zeros(self.rows.shape), where=held)
+            mean = rise.sum(axis=0) / np.maximum(k, 1)
+            scatter = np.square(np.where(held, rise - mean, 0.0)).sum(axis=0)
+        error = np.sqrt(scatter / np.maximum(k * (k - 1), 1))
+        t = mean / np.maximum(error, TINY)
+        return np.where(k >= LEAST_FOLDS, stats.t.sf(t, np.maximum(k - 1, 1)), np.nan)
+
     def gain_over(self, other: Self, *, shared: bool = False) -> Gain:
         """What this gains over the other, on the same rows; `shared` if tasks have the same rows held out."""
         if shared:
@@ -106,6 +127,8 @@ def paired_gain(before: Array, after: Array, rows: Array) -> Gain:
     fold counts as one observation then (a variance clustered both ways).
     """
     seen = rows > TINY
+    if not seen.any():
+        return Gain(0.0, np.inf)
     n = rows[seen]
     before = np.atleast_2d(before)[:, seen]
     after = np.atleast_2d(after)[:, seen]

@@ -17,6 +17,8 @@ from kinfolk.words import amount, counted, listed, percent
 
 CLEAR = 2.0  # standard errors that make a difference
 LOSS = 0.05  # relative rise of a task's error from which it is named
+CHANCE = 0.025  # probability of such a rise by chance up to which it is clear
+EQUAL = 1e-9  # relative difference of errors that is rounding
 HELPS = "helps"
 HURTS = "hurts"
 SAME = "makes no clear difference"
@@ -50,11 +52,13 @@ def sharing_sentence(gain: Gain, tasks: int, method: str = "this model") -> str:
     effect = effect_of(gain)
     if effect == UNKNOWN:
         return "There is one task only: nothing can be shared."
+    over = f"mean over {counted(tasks, 'task')}"
+    if abs(gain.mean) < EQUAL:
+        return f"Sharing {effect}: the held-out error of {method} is that of a ridge per task, {over}."
     way = "lower" if gain.mean >= 0 else "higher"
     size = amount(gain.mean, gain.standard_error)
     return (
-        f"Sharing {effect}: the held-out error of {method} is {way} than that of a ridge per task, by {size}, "
-        f"mean over {counted(tasks, 'task')}."
+        f"Sharing {effect}: the held-out error of {method} is {way} than that of a ridge per task, by {size}, {over}."
     )
 
 
@@ -75,6 +79,8 @@ predictions do without it.'
 
 def without_gain(gain: Gain) -> str:
     """Why something is left out of a model."""
+    if abs(gain.mean) < EQUAL:
+        return "with it the held-out error would be the same,"
     size = amount(gain.mean, gain.standard_error)
     if gain.mean >= 0:
         return f"with it the held-out error would be lower by {size}, which is not clear enough,"
@@ -90,14 +96,25 @@ class Verdict:
     gain : relative fall of the error, mean over tasks
     change : (T,), relative rise of every task's error: negative is better; NaN for tasks that were not judged
     names : of the tasks, as they stand in sentences
+    chance : (T,), probability of such a rise by chance, NaN where nobody can tell; None if it was not computed
+    single : tasks that have an error but no ridge of their own to hold it against, as they have a single row
     """
 
     gain: Gain
     change: Array
     names: Sequence[str]
+    chance: Array | None = None
+    single: int = 0
 
     @classmethod
-    def of(cls, errors: Array, own: Array, names: Sequence[str], gain: Gain | None = None) -> Self | None:
+    def of(
+        cls,
+        errors: Array,
+        own: Array,
+        names: Sequence[str],
+        gain: Gain | None = None,
+        chance: Array | None = None,
+    ) -> Self | None:
         """From the held-out errors of a model and of a ridge per task, both (T,); None if no task has both."""
         known = np.isfinite(errors) & np.isfinite(own)
         if not known.any():
@@ -105,7 +122,7 @@ class Verdict:
         gain = gain or paired_gain(own[known] ** 2, errors[known] ** 2, np.ones(int(known.sum())))
         change = np.where(known, errors / np.maximum(own, TINY) - 1, np.nan)
         change[(own <= TINY) & (errors <= TINY)] = 0.0  # neither is off at all
-        return cls(gain, change, names)
+        return cls(gain, change, names, chance, int((np.isfinite(errors) & ~known).sum()))
 
     @property
     def effect(self) -> str:
@@ -117,27 +134,48 @@ class Verdict:
         """How many tasks were judged."""
         return int(np.isfinite(self.change).sum())
 
-    def losers(self) -> list[str]:
-        """Tasks whose error is higher by `LOSS` or more than on their own, the largest loss first."""
+    def losers(self, *, clearly: bool) -> list[int]:
+        """Tasks whose error is higher by `LOSS` or more than on their own, the largest loss first.
+
+        Those of which it is clear, or those of which it may be chance: few rows make any change large.
+        """
         change = np.nan_to_num(self.change, nan=-1.0)
-        order = np.argsort(-change, kind="stable")[: int((change >= LOSS).sum())]
-        return [f"{self.names[t]} ({percent(change[t], sign=True)})" for t in order]
+        clear = np.ones(len(change), bool) if self.chance is None else self.chance <= CHANCE
+        lost = np.flatnonzero((change >= LOSS) & (clear == clearly))
+        return lost[np.argsort(-change[lost], kind="stable")].tolist()
 
     def for_whom(self) -> str:
-        """How many tasks are better off, and who loses."""
+        """How many tasks are better off, who loses, and who is not judged."""
         better = int((self.change < 0).sum())
-        losers = self.losers()
-        said = (
-            f"{better:,} of {counted(self.tasks, 'task')} {'has' if better == 1 else 'have'} a lower error than alone"
-        )
-        if not losers:
-            return f"{said}, and none a clearly higher one."
-        return f"{said}; higher by {percent(LOSS)} or more: {listed(losers, 3)}."
+        clear = [self._rise(t) for t in self.losers(clearly=True)]
+        unclear = [self._rise(t) for t in self.losers(clearly=False)]
+        have = "has" if better == 1 else "have"
+        said = f"{better:,} of {counted(self.tasks, 'task')} {have} a lower error than alone"
+        if clear:
+            said = f"{said}; clearly higher: {listed(clear, 3)}"
+        if unclear:
+            said = f"{said}; higher by {percent(LOSS)} or more, perhaps by chance: {listed(unclear, 3)}"
+        if not clear and not unclear:
+            said = f"{said}, and none a clearly higher one"
+        return f"{said}.{self._unjudged()}"
+
+    def _rise(self, t: int) -> str:
+        """A task and its loss; beyond twice, the own error was small by chance, and the ratio says nothing."""
+        size = percent(self.change[t], sign=True) if self.change[t] < 1 else "at least twice"
+        return f"{self.names[t]} ({size})"
+
+    def _unjudged(self) -> str:
+        if not self.single:
+            return ""
+        verb = "has no ridge of its own and is" if self.single == 1 else "have no ridge of their own and are"
+        return f" {counted(self.single, 'task')} with a single row {verb} not judged."
 
     def next_step(self) -> str:
         """What to do about it."""
         if self.effect == HELPS:
-            alone = " For the tasks that lose, predict with a ridge per task (Independent)." if self.losers() else ""
+            lost = len(self.losers(clearly=True))
+            who = "task that clearly loses" if lost == 1 else "tasks that clearly lose"
+            alone = f" For the {who}, predict with a ridge per task (Independent)." if lost else ""
             return f"What to do: use this model.{alone}"
         if self.effect == HURTS:
             return "What to do: fit a ridge per task (Independent), or let `kinfolk compare` find what is better."

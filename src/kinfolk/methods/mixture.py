@@ -23,7 +23,7 @@ from kinfolk.judge.errors import Errors, Gain
 from kinfolk.judge.trials import Fittable, Trial, plain_row, try_all
 from kinfolk.methods.independent import Independent
 from kinfolk.methods.mean_shrunk import MeanShrunk
-from kinfolk.methods.model import Model, Part, Population
+from kinfolk.methods.model import ByTask, Model, Part, Population
 from kinfolk.methods.pooled import Pooled
 from kinfolk.methods.random_slopes import RandomSlopes
 from kinfolk.methods.shares import best_mixture, cross_errors, mixture_errors, own_ridge_shares
@@ -277,6 +277,18 @@ class Search:
     def trial(self, name: str) -> Trial:
         """What a member predicted, by name."""
         return self.tried[name][1]
+
+    def beside_own(self, mixture: Mixture) -> dict[str, Any]:
+        """What a mixture gains over a ridge per task, of tasks that have one: with a single row nothing is left."""
+        both = self.folds.has_both()
+        own = self.trial(OWN)
+        own = replace(own, errors=own.errors.among(both))
+        mixture = replace(mixture, errors=mixture.errors.among(both))
+        return {
+            "own_errors_": ByTask(own.errors.by_task()),
+            "own_gain_": self.gain(own, mixture),
+            "own_chance_": ByTask(mixture.errors.chance_of_rise(own.errors)),
+        }
 
     def held_out_lines(self, mixture: Mixture) -> tuple[Array, Array]:
         """Slopes (k, T, d) and intercepts (k, T) by which a mixture predicts held-out rows."""

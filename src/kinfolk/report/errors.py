@@ -29,13 +29,17 @@ ROUNDS = 3  # of an alternation, for more than MANY tasks: the first give nearly
 
 @dataclass(frozen=True, eq=False)
 class TaskErrors:
-    """Root mean squared errors (T,) by method, NaN for tasks without rows, and how they came about, in words."""
+    """Root mean squared errors (T,) by method, NaN for tasks without rows, and how they came about, in words.
+
+    `chance` is the probability by task that the model's error lies so far above that of the own ridge by chance.
+    """
 
     model: Array
     own: Array
     pooled: Array
     protocol: str
     others: dict[str, Array] = field(default_factory=dict)
+    chance: Array | None = None
 
 
 def same_rows(one: GramStats | None, two: GramStats) -> bool:
@@ -68,13 +72,16 @@ def task_errors(
     whole = "in time, each fold trained on what was before it" if isinstance(groups, InTime) else whole
     common = f"{len(folds)}-fold cross-validation on the rows given, {whole}"
     own, pooled = _ridges(folds)
+    own = own.among(folds.has_both())
     if model.held_out is not None and model.held_out.without_graph is not None:
         others = {"without graph": model.held_out.without_graph}
         said = (
             f"{common}. The model chose its parameters on these same folds, so its errors are a little too good; so do "
             "the two ridges theirs. All on the same features."
         )
-        return TaskErrors(model.held_out.errors, own, pooled, said, others)
+        chance = model.details.get("own_chance_")  # on these same folds
+        known = None if chance is None else chance.values
+        return TaskErrors(model.held_out.errors, own.by_task(), pooled.by_task(), said, others, known)
     method = clone(model.method)
     rounds = ""
     if gram.n_tasks > MANY and "max_iter" in method.quick:
@@ -86,7 +93,8 @@ def task_errors(
     )
     splits = splits_of(folds, nested=method.wants_folds())
     trial = try_one(method, splits, callback, "report: errors by fold")
-    return TaskErrors(trial.errors.by_task(), own, pooled, said)
+    chance = trial.errors.chance_of_rise(own) if trial.errors.rows.shape == own.rows.shape else None
+    return TaskErrors(trial.errors.by_task(), own.by_task(), pooled.by_task(), said, chance=chance)
 
 
 def _folds(model: Model, rows: Rows, X: Array, gram: GramStats, groups: Any) -> Folds:
@@ -115,14 +123,14 @@ def _on_new_rows(model: Model, training: GramStats, rows: Rows, test: GramStats)
         "statistics of its training rows, with penalties chosen on the test rows themselves (in their favour). If some "
         "of the rows were in the fit, the model's errors are too good."
     )
-    return TaskErrors(rmse(by_task, test.n), own, pooled, said)
+    return TaskErrors(rmse(by_task, test.n), own.by_task(), pooled.by_task(), said)
 
 
-def _ridges(folds: Folds) -> tuple[Array, Array]:
+def _ridges(folds: Folds) -> tuple[Errors, Errors]:
     """Errors of one ridge per task and of common slopes with own levels, on features of one scale."""
     folds = folds.rescaled(feature_scale(folds.total))
     methods: list[Any] = [Independent(), Pooled()]
     for method in methods:
         method.set_params(penalty=choose_penalty(method.prepare, folds.with_rows(), "tasks").best)
-    found: list[Errors] = [trial.errors for trial in try_all(methods, folds)]
-    return found[0].by_task(), found[1].by_task()
+    own, pooled = (trial.errors for trial in try_all(methods, folds))
+    return own, pooled

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
+from kinfolk.explain.kin import kinship
 from kinfolk.methods.model import Fitted, as_model
 from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.plots import OUTLIER, PALETTE
@@ -36,7 +37,8 @@ def compact_html(fitted: Fitted) -> str:
         return f'<div class="kinfolk"><p><b>{escape(repr(fitted))}</b>, not fitted yet.</p></div>'
     groups = task_groups(model)
     names = plain_names(model.labels)
-    sentences = "".join(f"<li>{escape(s)}</li>" for s in headline(model, names, groups, None))
+    kin = kinship(model) if model.structure is not None else None
+    sentences = "".join(f"<li>{escape(s)}</li>" for s in headline(model, names, groups, None, kin))
     picture = ""
     if model.structure is not None and model.structure.kind == "graph" and len(names) <= SPRINGS:
         picture = _picture(model.structure.graph(), names, groups)

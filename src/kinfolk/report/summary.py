@@ -97,7 +97,7 @@ def summarize(
         **_table(model, group, errors, shown),
         **_coefficients(model, group, shown, features),
         "points": None if seen is None else _points(model, seen, shown),
-        "shares": top_shares(model),
+        "shares": top_shares(model) if len(shown) == len(names) else None,
         "limit": _limit(len(shown), len(names)),
         "errors": None if errors is None else errors.protocol,
         "course": certificate(model),
@@ -165,6 +165,10 @@ def _table(model: Model, group: NDArray[np.intp], errors: TaskErrors | None, sho
             *((key, key, "held-out RMSE", short(values)) for key, values in errors.others.items()),
             ("gain", "gain %", "error below that of the own ridge", short(100 * (1 - errors.model / own), 3)),
         ]
+    if model.trunk is not None:
+        columns.append(
+            ("trunk", "trunk %", "share of the trunk in its predictions", short(100 * model.trunk.shares, 3))
+        )
     values = {key: [column[t] for t in shown] for key, _, _, column in columns}
     return {
         "columns": [{"key": key, "label": label, "help": text} for key, label, text, _ in columns],
@@ -248,8 +252,8 @@ def _data(model: Model, seen: _Seen | None, n_features: int) -> list[list[str]]:
 def top_shares(model: Model) -> list[Any] | None:
     """For every task whose data made its coefficients; None for a method that is not linear in the targets.
 
-    An entry is [positions of tasks, their shares, largest first, share of the penalty, share of its own rows]; None for
-    tasks without rows.
+    An entry is [positions of tasks, their shares, largest first, share of the penalty, share of its own rows, share of
+    the trunk]; None for tasks without rows.
     """
     if not model.parts or model.coef.size > UNKNOWNS or len(model.labels) < 2:
         return None
@@ -258,8 +262,10 @@ def top_shares(model: Model) -> list[Any] | None:
     tasks = np.searchsorted(model.labels, found.tasks)
     listed: list[Any] = [None] * len(model.labels)
     own = short((found.shares * (position == tasks[:, None])).sum(axis=1), 3)
-    for t, (index, share), prior, self in zip(tasks, largest(found.shares), short(found.prior, 3), own, strict=True):
-        listed[t] = [position[index].tolist(), share, prior, self]
+    prior = short(found.prior, 3)
+    trunk = short(found.trunk, 3)
+    for k, (index, share) in enumerate(largest(found.shares)):
+        listed[tasks[k]] = [position[index].tolist(), share, prior[k], own[k], trunk[k]]
     return listed
 
 

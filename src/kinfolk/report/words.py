@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.explain.groups import NO_GROUPS
+from kinfolk.explain.groups import without_groups
 from kinfolk.explain.kin import Kinship
 from kinfolk.explain.summary import title, verdict_of
 from kinfolk.judge.verdict import HELPS, HURTS, Verdict
@@ -58,15 +58,17 @@ def _verdict(model: Model, names: list[str], errors: TaskErrors | None) -> list[
     """By the errors of the report, or else by those that the model brings along."""
     if errors is None:
         return verdict_of(model, names)
-    verdict = Verdict.of(errors.model, errors.own, names)
+    verdict = Verdict.of(errors.model, errors.own, names, chance=errors.chance)
     return verdict_of(model, names, verdict) if verdict is not None else []
 
 
 def _grouping(model: Model, names: list[str], groups: NDArray[np.intp], kin: Kinship | None) -> list[str]:
+    if len(names) == 1:
+        return []
     if model.structure is None:
         return ["This method learns no relation between tasks."]
     if kin is not None and not kin.found:
-        return [NO_GROUPS]
+        return [without_groups(model)]
     sizes = np.bincount(groups[groups >= 0])
     said = []
     if len(sizes) > 1:

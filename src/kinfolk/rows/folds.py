@@ -80,6 +80,12 @@ class Folds:
         """How many rows every task has outside fold f, without the rest of their statistics."""
         return self.total.n - self.held_out[f].n if self.own is None else self.own[f].n
 
+    def has_both(self) -> NDArray[np.bool_]:
+        """Tasks of which some rows are held out while others are trained on: not those with a single row."""
+        least = 1e-9 * self.total.n
+        both = [(self.training_rows(f) > least) & (part.n > 0) for f, part in enumerate(self.held_out)]
+        return np.any(both, axis=0)
+
     def check_training(self) -> None:
         """Refuse folds of which one has no rows to train on."""
         for f in range(len(self)):
