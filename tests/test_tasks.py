@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
 from kinfolk import GAMTL, load
-from kinfolk.rows.tasks import read_rows
+from kinfolk.rows.tasks import read_rows, task_codes
 from problems import frame, rows
 
 TABLE, Y = frame(3, T=4)
@@ -231,7 +231,7 @@ def test_a_column_that_counts_the_rows_is_left_out_and_told():
 def test_a_task_left_out_of_a_fold_is_scored_by_the_population(scoring):
     by_task = TABLE.sort_values("who", kind="stable")
     y = Y[by_task.index]
-    with pytest.warns(UserWarning, match="not seen in fit .* is predicted by the population"):
+    with pytest.warns(UserWarning, match="not seen in fit .* (is|are) predicted by the population"):
         scores = cross_val_score(GAMTL(task="who"), by_task, y, cv=KFold(4), scoring=scoring)
     assert np.isfinite(scores).all()
     with pytest.warns(UserWarning, match="not seen in fit"):
@@ -350,3 +350,11 @@ def test_categories_and_gaps_that_fit_has_not_seen_are_counted():
         "column 'town': 3 rows with categories that fit has not seen ('Kyiv'), which count as none of the known ones",
         "column 'x2': 1 missing value, filled in as the mean of fit",
     ]
+
+
+def test_strange_tasks_are_told_in_the_right_number():
+    known = np.array(["a", "b"])
+    with pytest.warns(UserWarning, match="^task 'c', not seen in fit .* is predicted"):
+        task_codes(np.array(["a", "c"]), known, "warn")
+    with pytest.warns(UserWarning, match="^tasks 'c' and 1 more, not seen in fit .* are predicted"):
+        task_codes(np.array(["d", "c"]), known, "warn")

@@ -54,6 +54,17 @@ def test_the_standard_error_of_the_pooled_error_is_that_of_drawing_tasks_anew():
     assert found.pooled_error() == pytest.approx(np.std(draws), rel=0.1)
 
 
+def test_errors_stand_below_each_other_with_the_same_decimals():
+    lines = comparison(independent=10.0, random_slopes=8.0, gamtlcv=105.0).lines()[1:]
+    assert len({line.index("±") for line in lines}) == 1 and len({line.index(".") for line in lines}) == 1
+
+
+def test_one_task_has_neither_standard_errors_nor_groups():
+    one = np.zeros(10, np.intp)
+    found = Comparison([outcome("pooled", np.ones(10), one), outcome("independent", np.full(10, 2.0), one)], 5)
+    assert "nan" not in repr(found) and "inf" not in repr(found) and "±" not in repr(found).split("\n", 1)[1]
+
+
 def test_sharing_that_helps_is_advised():
     said = comparison(independent=1.0, random_slopes=0.8, gamtlcv=0.5).verdict
     assert said[0].startswith(

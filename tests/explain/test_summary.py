@@ -100,6 +100,30 @@ def test_decimal_points_stand_below_each_other(fitted):
     assert len({line.index(".") for line in lines}) == 1
 
 
+def test_the_population_stands_below_the_tasks_with_rows_and_errors(fitted):
+    tasks, coefficients = (text.splitlines() for text in repr(fitted.summary()).split("Tasks\n")[1].split("\n\n"))
+    assert tasks[-1].split()[:2] == ["population", "180"] and coefficients[-2].startswith("population")
+
+
+def test_what_is_left_out_of_the_tables_stands_in_one_bracket():
+    X, y, _, _ = table(T=33, n=8, d=8, names=list("abcdefgh"))
+    said = repr(RandomSlopes(task="shop").fit(X, y).summary())
+    assert "Tasks (the first 30, 3 more in frame())\n" in said
+    assert "(the 6 of 8 features that differ most; the first 30, 3 more in frame())" in said
+
+
+def test_tasks_with_a_single_row_are_not_held_against_a_ridge_of_their_own():
+    X, y, _, _ = table()
+    keep = (X["shop"] > "s02") | ~X["shop"].duplicated()
+    model = GAMTLCV(task="shop", strengths=(1.0,), ridges=(1.0,)).fit(X[keep], y[keep])
+    assert np.isnan(model.own_errors_[:3]).all() and np.isfinite(model.own_errors_[3:]).all()
+    assert np.isnan(model.own_chance_[:3]).all() and np.isfinite(model.cv_errors_).all()
+    whom = next(said for said in model.summary().verdict if "lower error than alone" in said)
+    assert " of 9 tasks" in whom
+    assert whom.endswith(" 3 tasks with a single row have no ridge of their own and are not judged.")
+    assert model.summary().frame()["gain"][:3].isna().all()
+
+
 def test_a_loss_is_coloured_on_the_page():
     rng = np.random.default_rng(1)
     X, y, _, _ = table(T=6, n=30)

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
 from kinfolk.baselines import CCMTL, TAT, Independent
+from kinfolk.explain import account
 from kinfolk.graph import squared_distances
 from kinfolk.methods.gamtl.shown import graph_of_points, usual_neighbors
 from kinfolk.progress import Progress
@@ -214,3 +215,24 @@ def test_discs_of_groups_do_not_touch():
     between = apart[groups[:, None] != groups[None, :]].min()
     np.fill_diagonal(apart, np.inf)
     assert between > apart.min() > 0.5
+
+
+def test_a_table_of_single_rows_has_no_verdict_and_says_why_it_has_no_groups():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "b"]).assign(who=[f"s{k:02d}" for k in range(30)])
+    y = table["a"] + 0.1 * rng.normal(size=30)
+    with pytest.warns(UserWarning, match="every task has a single row"):
+        model = GAMTLCV(task="who").fit(table, y)
+    summary = summarize(model, table, y)
+    assert summary["headline"][0] == "No groups: with a single row per task nobody can tell who is alike."
+    assert set(summary["tasks"]["own"]) == set(summary["tasks"]["gain"]) == {None}
+    assert "nobody can tell who is alike" in compact_html(model)
+
+
+def test_one_task_forms_no_group():
+    table, y = frame(T=1, n=(20, 21))
+    with pytest.warns(UserWarning, match="names one task"):
+        model = GAMTL(task="who").fit(table, y)
+    summary = summarize(model, table, y)
+    assert not any("group" in said for said in summary["headline"]) and summary["kinds"] == []
+    assert "one task, so there is nobody to be alike" in " ".join(account(model.model_, "gamtl", 1.0))

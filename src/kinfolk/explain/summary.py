@@ -101,25 +101,37 @@ class Summary:
         """Captions and cells, the head first: the tasks, their coefficients, the variance components."""
         shown = [*range(min(len(self.tasks) - 1, SHOWN_TASKS)), len(self.tasks) - 1]
         hidden = len(self.tasks) - len(shown)
-        more = f" (the first {SHOWN_TASKS}; {hidden:,} more in frame())" if hidden else ""
+        more = f"the first {SHOWN_TASKS}, {hidden:,} more in frame()" if hidden else ""
         cells = [["task", *self.columns]]
-        cells += [[str(self.tasks[t]), *(_cell(key, self.columns[key][t]) for key in self.columns)] for t in shown[:-1]]
+        cells += [[str(self.tasks[t]), *(_cell(key, self.columns[key][t]) for key in self.columns)] for t in shown]
         spread = np.abs(self.coef[:-1, 1:]).std(axis=0) if len(self.tasks) > 2 else np.zeros(len(self.names) - 1)
         features = [0, *sorted(1 + np.argsort(-spread, kind="stable")[:SHOWN_FEATURES])]
-        of = f" (the {SHOWN_FEATURES} of {len(self.names) - 1} features that differ most)"
+        of = f"the {SHOWN_FEATURES} of {len(self.names) - 1} features that differ most"
         lines = [["task", *(self.names[j] for j in features)]]
         lines += [[str(self.tasks[t]), *(self._interval(t, j) for j in features)] for t in shown]
         if self.components:
             lines.append(["sd between tasks", *(f"{self.components[BETWEEN + self.names[j]]:.3g}" for j in features)])
-        said = f"Coefficients with 90 % intervals{of if len(features) < len(self.names) else ''}{more}"
+        said = captioned("Coefficients with 90 % intervals", of if len(features) < len(self.names) else "", more)
         if self.components:
             said += f"; standard deviation of the noise {self.components['noise']:.3g}"
-        return [(f"Tasks{more}", cells), (said, lines)]
+        return [(captioned("Tasks", more), cells), (said, lines)]
 
     def _interval(self, t: int, j: int) -> str:
         if not np.isfinite(self.error[t, j]):
             return f"{self.coef[t, j]:.3g}"
         return f"{self.coef[t, j]:.3g} [{self.low[t, j]:.3g}, {self.high[t, j]:.3g}]"
+
+
+def captioned(title: str, *remarks: str) -> str:
+    """A title with what is to be known about the table below it, in brackets.
+
+    Examples
+    --------
+    >>> captioned("Tasks", "", "the first 30"), captioned("Tasks", "")
+    ('Tasks (the first 30)', 'Tasks')
+    """
+    known = "; ".join(remark for remark in remarks if remark)
+    return f"{title} ({known})" if known else title
 
 
 def summary(model: Fitted) -> Summary:

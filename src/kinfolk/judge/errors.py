@@ -104,7 +104,8 @@ class Errors:
             mean = rise.sum(axis=0) / np.maximum(k, 1)
             scatter = np.square(np.where(held, rise - mean, 0.0)).sum(axis=0)
         error = np.sqrt(scatter / np.maximum(k * (k - 1), 1))
-        t = mean / np.maximum(error, TINY)
+        with np.errstate(over="ignore"):  # equal in all folds
+            t = mean / np.maximum(error, TINY)
         return np.where(k >= LEAST_FOLDS, stats.t.sf(t, np.maximum(k - 1, 1)), np.nan)
 
     def gain_over(self, other: Self, *, shared: bool = False) -> Gain:

@@ -154,11 +154,12 @@ def task_codes(labels: NDArray[Any], known: NDArray[Any], unseen: str) -> NDArra
     strange = known[position] != labels
     if strange.any() and unseen != "mean":
         names = np.unique(labels[strange])
-        more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
-        told = f"task {_plain(names[0])!r}{more}, not seen in fit ({len(known):,} tasks: {_plain(known[0])!r}, ...)"
+        one = len(names) == 1
+        who = f"task {_plain(names[0])!r}" if one else f"tasks {_plain(names[0])!r} and {len(names) - 1:,} more"
+        told = f"{who}, not seen in fit ({len(known):,} tasks: {_plain(known[0])!r}, ...)"
         if unseen == "error":
             raise ValueError(f'predict got {told}. Use unseen="mean" to predict by the population, or fit their rows.')
-        warn_user(f"{told}, is predicted by the population")
+        warn_user(f"{told}, {'is' if one else 'are'} predicted by the population")
     return np.where(strange, -1, position)
 
 
