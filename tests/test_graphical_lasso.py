@@ -87,4 +87,14 @@ def test_a_variable_without_variance_needs_a_penalty_on_its_diagonal():
 def test_rounding_of_the_least_eigenvalues_is_told(T):
     w = np.arange(1.0, T + 1)
     found = graphical_lasso(np.outer(w, w), 1e-13, penalise_diagonal=True, max_iter=300)
-    assert np.isfinite(found.value).all() and found.residual > 1 and not found.converged
+    assert np.isfinite(found.value).all() and found.residual > 1e-3 and not found.converged
+
+
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_a_covariance_of_low_rank_and_a_weak_penalty_take_few_steps(d):
+    S = covariance(20, d, spread=1.0)
+    penalty = 0.05 * float(np.median(np.diagonal(S)))
+    found = graphical_lasso(S, penalty, penalise_diagonal=True, tol=1e-7)
+    again = graphical_lasso(1.02 * S, penalty, penalise_diagonal=True, start=found.value, tol=1e-7)
+    assert found.converged and again.converged
+    assert max(found.n_iter, again.n_iter) <= 50

@@ -11,8 +11,9 @@ from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
-from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
-from kinfolk.judge.tuning import tune
+from kinfolk.baselines import MSSL, Independent, MeanShrunk, Pooled, RandomSlopes
+from kinfolk.judge import trials, tuning
+from kinfolk.judge.tuning import fit_tuned, tune
 from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.folds import SCORINGS
 from kinfolk.rows.tasks import read_rows
@@ -203,3 +204,20 @@ def test_unknown_parameters_and_scorings_are_errors():
         tune(Independent(task=0), {"penlty": [1.0]}, *draw())
     with pytest.raises(ValueError, match="scoring='rmse': choose one of 'pooled', 'tasks', 'normalised'"):
         tune(Independent(task=0), {"penalty": [1.0]}, *draw(), scoring="rmse")
+
+
+@pytest.mark.parametrize(("given", "in_folds"), [({}, 15), ({"max_iter": 7}, 7)])
+def test_what_is_only_compared_by_its_errors_is_fitted_quickly_and_the_last_fit_in_full(given, in_folds, monkeypatch):
+    tried = []
+
+    def try_one(method, splits):
+        tried.append((method.tol, method.max_iter))
+        return trials.try_one(method, splits)
+
+    monkeypatch.setattr(tuning, "try_one", try_one)
+    X, y = draw()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model, _ = fit_tuned(MSSL(task=0, **given), read_rows(X, y, task=0), cv=2, fixed=given)
+    assert set(tried) == {(1e-3, in_folds)} and len(tried) == 8
+    assert (model.tol, model.max_iter) == (1e-6, given.get("max_iter", 200))

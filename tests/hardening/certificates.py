@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from kinfolk.baselines import Pooled
+from kinfolk.rows.gram import GramStats
+
 LIMITS = {
     "weights_residual": 1e-6,  # of the normal equations of the weights, given graph, covariance or precision
     "precision_gap": 1e-5,
@@ -58,7 +61,19 @@ def residual_of_coefficients(model) -> float:
         units = 1.0 if part.units is None else part.units
         V = problem.equations.unknowns(W * units, record.intercept[record.seen])
         return problem.system(part.coupling.adjacency).residual(V)
-    return model.residual(record.known, W, model.penalty_) if type(model).__name__ in LEAST_SQUARES else 0.0
+    if type(model).__name__ not in LEAST_SQUARES:
+        return 0.0
+    if model.learns_nothing(record.known, None):
+        return residual_of_one_line(record.known, W, model.penalty_)
+    return model.residual(record.known, W, model.penalty_)
+
+
+def residual_of_one_line(gram, W, penalty) -> float:
+    """Where every task has a single row: one ridge regression of all rows, with features in units of their spread."""
+    together = GramStats.from_codes(gram.x_mean, gram.y_mean, np.zeros(gram.n_tasks, int), np.arange(1), weight=gram.n)
+    spread = np.sqrt(np.diagonal(together.G[0]) / gram.n.sum())
+    scale = np.where(spread > 0, spread, 1.0)
+    return Pooled(own_intercepts=False).residual(gram.rescaled(scale), W * scale, penalty)
 
 
 def least_squares_limit(model) -> float:

@@ -102,12 +102,16 @@ def tune_rows(
     groups: Any,
     scoring: str,
     random_state: Any = 0,
+    in_folds: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Tuning:
-    """`tune` for rows that have been read and checked; `options` are its `n_jobs` and `callback`."""
+    """`tune` for rows that have been read and checked; `options` are its `n_jobs` and `callback`.
+
+    `in_folds` are parameters for the fits that are only compared by their errors; the last fit is without them.
+    """
     callback = options.pop("callback", None)
     points = list(ParameterGrid(grid))
-    methods = [clone(estimator).set_params(**point) for point in points]
+    methods = [clone(estimator).set_params(**{**(in_folds or {}), **point}) for point in points]
     splits = _splits_by_features(methods, rows, cv, groups, random_state)
     jobs = (joblib.delayed(try_one)(m.unfitted(), s) for m, s in zip(methods, splits, strict=True))
     results: list[dict[str, Any]] = []
@@ -133,14 +137,23 @@ def fit_tuned(
     """A method with everything chosen by folds that the user has not `fixed`, and its cross-validated error.
 
     Methods that cross-validate themselves do so; others are tuned over their `default_grid`, with the `options` of
-    `tune_rows`. The error is the RMSE, mean over tasks, or None where nothing was chosen by it.
+    `tune_rows`, and with their `quick` settings in the folds where the user has said nothing else. The error is the
+    RMSE, mean over tasks, or None where nothing was chosen by it.
     """
     grid = {} if hasattr(estimator, "cv") or not cv else open_grid(estimator, fixed)
     if grid:
-        found = tune_rows(estimator, grid, rows, cv=cv, groups=groups, scoring="tasks", **options)
+        quick = _quick(estimator, fixed)
+        found = tune_rows(estimator, grid, rows, cv=cv, groups=groups, scoring="tasks", in_folds=quick, **options)
         return found.best_estimator_, found.best_error_
     fitted = estimator.fit_rows(rows, groups)
     return fitted, cross_validated_error(fitted)
+
+
+def _quick(estimator: MultiTaskRegressor, fixed: Collection[str]) -> dict[str, Any]:
+    """The settings that are enough for errors, for parameters that stand at their defaults."""
+    default = type(estimator)().get_params(deep=False)
+    now = estimator.get_params(deep=False)
+    return {name: value for name, value in estimator.quick.items() if name not in fixed and now[name] == default[name]}
 
 
 def cross_validated_error(fitted: MultiTaskRegressor) -> float | None:

@@ -1,4 +1,4 @@
-"""ADMM, the one loop behind the fused lasso, the pairwise fusion of tasks and the graphical lasso.
+"""ADMM, the one loop behind the fused lasso and the pairwise fusion of tasks.
 
     min over W   f(W) + g(Z)   subject to   Z = E W,      with scaled multipliers U (Boyd et al. 2011)
 

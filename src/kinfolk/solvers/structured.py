@@ -23,7 +23,7 @@ from kinfolk.solvers.weights import WeightSystem, choose_method, solve_system
 WEIGHTS_TOL = 1e-9  # relative residual of the weight step, where it is iterative
 
 INNER = 0.1  # the precision step is solved to this share of the gap that the round before left
-PRECISION_ITERATIONS = 300  # per round: an unfinished precision step goes on in the next
+PRECISION_STEPS = 60  # per round: an unfinished precision step goes on in the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class StructuredProblem:
             penalise_diagonal=self.penalise_diagonal,
             start=before,
             tol=tol,
-            max_iter=PRECISION_ITERATIONS,
+            max_iter=PRECISION_STEPS,
         ).value
         if before is not None and self._prior(W, Om) > self._prior(W, before):
             return before
