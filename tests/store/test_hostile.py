@@ -229,3 +229,36 @@ def test_repeated_arrays_cannot_stand_for_huge_ones(files, tmp_path, bounded):
 def test_a_sound_file_still_loads_after_being_taken_apart_and_put_together(files, tmp_path):
     data = archived(members(files["GAMTL"]).items())
     np.testing.assert_array_equal(loads(data, tmp_path).predict(TABLE), fitted("GAMTL").predict(TABLE))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("held_out",), {"dict": []}),
+        (("parts", "tuple", 0, "record", 1, "name"), 1),
+        (("parts", "tuple", 0, "record", 1, "coupling", "record", 1, "penalty", "record", 1, "anchor"), [[0.5]]),
+        (("parts", "tuple", 0, "record", 1, "coupling", "record", 1, "recipe", "record", 1, "metric"), None),
+    ],
+)
+def test_a_field_of_another_kind_than_its_class_says_is_refused(path, value, files, tmp_path):
+    def change(model):
+        *way, last = path
+        node = record(model)
+        for step in way:
+            node = node[step]
+        assert last in node
+        node[last] = value
+
+    refused(with_header(files["GAMTL"], change), tmp_path, f"the {path[-1]} of a [A-Z]")
+
+
+def test_a_transformer_whose_values_make_no_sense_to_it_is_a_value_error(files, tmp_path):
+    def change(model):
+        pipeline = record(model)["columns"]["record"][1]["transformer"]["estimator"]
+        scaler = pipeline["params"]["steps"][0]["tuple"][1]["estimator"]
+        scaler["state"]["mean_"] = {"dict": []}
+
+    model = loads(with_header(files["Pipeline"], change), tmp_path)
+    with pytest.raises(ValueError, match=r"transformer Pipeline cannot take X \(AttributeError: ") as caught:
+        model.predict(TABLE)
+    assert "\n" not in str(caught.value)

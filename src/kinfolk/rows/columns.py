@@ -84,10 +84,10 @@ class Columns:
         return self._with_basis(self._transformed(table))
 
     def _transformed(self, table: Table) -> Array:
-        return table.features() if self.transformer is None else as_features(self.transformer.transform(table.native))
+        return table.features() if self.transformer is None else applied(self.transformer, table.native)
 
     def _with_basis(self, X: Array) -> Array:
-        return X if self.basis is None else as_features(self.basis.transform(X))
+        return X if self.basis is None else applied(self.basis, X)
 
     def clipped_features(self, table: Table) -> ReadRows:
         """Features to predict with, of a table without its task column."""
@@ -164,6 +164,18 @@ def ruled(columns: Columns, table: Table) -> Columns:
         raise ValueError("no column is left to predict from: " + "; ".join(rules.notes()))
     used = tuple(name for name in schema.names if name == schema.task or name in rules.rules_)
     return replace(columns, schema=replace(schema, names=used, width=len(used)), transformer=rules)
+
+
+def applied(transformer: Any, X: Any) -> Array:
+    """What a fitted transformer makes of X. Whatever its code says about a table that it cannot take is a ValueError.
+
+    Also if it comes from a model file whose values make no sense to it: only its own code can tell.
+    """
+    try:
+        return as_features(transformer.transform(X))
+    except (AttributeError, LookupError, OverflowError, TypeError) as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise ValueError(f"the `features` transformer {type(transformer).__name__} cannot take X ({said})") from error
 
 
 def as_features(X: Any) -> Array:

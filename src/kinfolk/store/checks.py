@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,8 +28,19 @@ from kinfolk.rows.gram import GramStats
 from kinfolk.rows.tasks import Schema
 from kinfolk.solvers.equations import INTERCEPTS
 from kinfolk.store.archive import ModelFileError
-from kinfolk.store.classes import TRANSFORMERS
+from kinfolk.store.classes import RECORDS, TRANSFORMERS
 
+FIELD_KINDS: dict[str, tuple[type[Any], ...]] = {
+    "float": (float, int, np.number),
+    "int": (int, np.integer),
+    "bool": (bool, np.bool_),
+    "str": (str,),
+    "None": (type(None),),
+    "tuple": (tuple,),
+    "dict": (dict,),
+    "Array": (np.ndarray,),
+    "NDArray": (np.ndarray,),
+}
 STRUCTURES = (TaskGraph, TaskCovariance, TaskPrecision, TaskTree)
 COUPLINGS = (GraphCoupling, Hub, Alone, ToMean)
 MOST_JOBS = 1024
@@ -60,10 +72,31 @@ def is_labels(value: Any) -> bool:
 
 
 def check_record(record: Any) -> None:
-    """The shapes of a record."""
+    """The fields of a record, by what its class says of them, and its shapes."""
+    for name, kinds in field_kinds(type(record)).items():
+        require(isinstance(getattr(record, name), kinds), f"the {name} of a {type(record).__name__}")
     check = CHECKS.get(type(record))
     if check is not None:
         check(record)
+
+
+@cache
+def field_kinds(cls: type[Any]) -> dict[str, tuple[type[Any], ...]]:
+    """What the fields of a record may be, of those whose annotation tells.
+
+    Examples
+    --------
+    >>> field_kinds(HeldOut)["training"]
+    (<class 'float'>, <class 'int'>, <class 'numpy.number'>)
+    """
+    texts = {name: getattr(kind, "__forward_arg__", kind) for name, kind in cls.__annotations__.items()}
+    parts = {name: [part.split("[")[0] for part in text.split(" | ")] for name, text in texts.items()}
+    known = {**FIELD_KINDS, **{name: (record,) for name, record in RECORDS.items()}}
+    return {
+        name: tuple(kind for part in some for kind in known[part])
+        for name, some in parts.items()
+        if all(part in known for part in some)
+    }
 
 
 def _check_gram(gram: GramStats) -> None:
@@ -243,10 +276,13 @@ def _check_part(part: Any, S: int, d: int) -> None:
     require(p == d + ones if part.basis is None else has_shape(part.basis, d, p - ones), "the basis of a part")
     require((part.origin is None) != ones and (part.origin is None or has_shape(part.origin[0], d)), "an origin")
     coupling = part.coupling
+    check_record(coupling)  # here too, since files of format 1 do not hold one
     if isinstance(coupling, GraphCoupling):
         penalty = coupling.penalty
-        require(isinstance(penalty, Penalty) and has_shape(penalty.ridge, p, p), "a penalty")
+        check_record(penalty)
+        require(has_shape(penalty.ridge, p, p), "a penalty")
         require(has_shape(penalty.scale, p) and has_shape(penalty.shrinkage, p), "a penalty")
-        require(isinstance(coupling.recipe, Recipe) and coupling.adjacency.shape == (S, S), f"a graph of {S} tasks")
+        require(coupling.adjacency.shape == (S, S), f"a graph of {S} tasks")
+        check_record(coupling.recipe)
     if isinstance(coupling, Hub):
         require(has_shape(coupling.covariance, p, p) and has_shape(coupling.centre, p, p), "a covariance")
