@@ -1,7 +1,7 @@
 """Spoiled model files: `python tests/fuzz/model_files.py [count]`, see `campaign`.
 
-Every file must load or be refused in one line by a ModelFileError; a model that loads predicts, with standard deviations
-where it has them, or raises a ValueError. A file that hangs for two minutes, swells or crashes ends the run.
+Every file must load or be refused in one line by a ModelFileError; a model that loads predicts, with standard
+deviations where it has them, or raises a ValueError. A file that hangs for two minutes, swells or crashes ends the run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import campaign
 from mutations import MUTATIONS, sealed, unsealed
-from stored_models import Y, TABLE, fitted, table_for, table_of, with_transformer
+from stored_models import TABLE, Y, fitted, table_for, table_of, with_transformer
 from test_earlier import table_of as earlier_table_of
 
 from kinfolk import GAMTLCV

@@ -1,10 +1,11 @@
 """Tables that the campaigns of tests/fuzz stumbled over, the smallest of each kind."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from kinfolk import GAMTL, GAMTLCV
-from kinfolk.baselines import Independent
+from kinfolk.baselines import Independent, RandomSlopes
 
 SMALL = {"strengths": (1.0,), "ridges": (1.0,), "anchors": (0.0,), "neighbors": (3,), "cv": 2}
 
@@ -45,3 +46,36 @@ def test_folds_whose_inputs_hardly_vary():
     X, y = rows(d=1)
     X[:, 1] = 3e-4
     assert np.isfinite(GAMTLCV(task=0, **SMALL).fit(X, y).predict(X)).all()
+
+
+def constant_with_a_gap(column):
+    column[:] = 700 * np.pi  # whose mean is rounded to another number
+    column[3] = np.nan
+
+
+def constant_but_for_its_last_digit(column):
+    column[:] = 1e3 * np.where(np.arange(len(column)) % 2, 0.3, 0.1 + 0.2)
+
+
+@pytest.mark.filterwarnings("ignore:missing values are filled in:UserWarning")
+@pytest.mark.filterwarnings("ignore:feature .* is constant within:UserWarning")
+@pytest.mark.filterwarnings("ignore:column .* follows from:UserWarning")
+@pytest.mark.parametrize("spoil", [constant_with_a_gap, constant_but_for_its_last_digit])
+@pytest.mark.parametrize("model", [GAMTL(), GAMTL(intercept="coupled"), GAMTLCV(**SMALL), RandomSlopes()], ids=str)
+def test_a_column_that_differs_in_its_last_digits_only_gets_no_coefficient(model, spoil):
+    X, y = rows(n=20)
+    spoil(X[:, 2])
+    frame = pd.DataFrame(X, columns=["task", "x", "constant"]).astype({"task": int})
+    model.set_params(task="task").fit(frame, y)
+    assert np.abs(model.coef_).max() < 10 and np.abs(model.intercept_).max() < 10
+    assert np.mean((model.predict(frame) - y) ** 2) < 2
+
+
+@pytest.mark.filterwarnings("ignore:missing values are filled in:UserWarning")
+def test_the_spread_of_a_column_with_gaps_may_be_too_large_for_a_number():
+    X, y = rows()
+    X[:, 2] *= 1e160
+    X[3, 2] = np.nan
+    frame = pd.DataFrame(X, columns=["task", "x", "far"]).astype({"task": int})
+    with pytest.raises(ValueError, match="column 'far' has values up to"):
+        Independent(task="task").fit(frame, y)

@@ -19,6 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from kinfolk.memory import check_memory
 from kinfolk.rows.moments import TINY, Array, Moments, centred, moments_of_rows, moments_of_wide
 
+LAST_DIGITS = 8 * float(np.finfo(np.float64).eps)  # of a number, as a share of it
+
 __all__ = ["TINY", "Array", "GramStats", "check_size", "is_shared", "squared_errors", "task_loss"]
 
 Made = TypeVar("Made")
@@ -79,7 +81,7 @@ class GramStats:
         cls, moments: Moments, slots: NDArray[np.intp], labels: NDArray[Any], names: tuple[str, ...] | None = None
     ) -> GramStats:
         """Statistics of the tasks in some slots."""
-        return cls(labels, *moments.statistics(slots), names, moments.span[:, :-2])
+        return cls(labels, *moments.statistics(slots), names, moments.span[:, :-2]).without_rounding()
 
     @classmethod
     def from_codes(
@@ -131,7 +133,7 @@ class GramStats:
             np.einsum("nt,nt->t", Yw, Yw),
             feature_names,
             np.array([X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)]),
-        )
+        ).without_rounding()
 
     @property
     def n_tasks(self) -> int:
@@ -153,7 +155,7 @@ class GramStats:
         span = None
         if one.span is not None and two.span is not None:
             span = np.array([np.minimum(one.span[0], two.span[0]), np.maximum(one.span[1], two.span[1])])
-        return replace(one._updated(n, share, two, dx, dy, sign=1), span=span)
+        return replace(one._updated(n, share, two, dx, dy, sign=1), span=span).without_rounding()
 
     def __sub__(self, other: GramStats) -> GramStats:
         """Undo an addition: the statistics without the rows of `other`."""
@@ -170,7 +172,7 @@ class GramStats:
         # Rounding may leave less than nothing of a column or target that hardly varies.
         j = np.arange(left.n_features)
         left.G[:, j, j] = np.maximum(left.G[:, j, j], 0.0)
-        return replace(left, yy=np.maximum(left.yy, 0.0)).emptied(n == 0)
+        return replace(left, yy=np.maximum(left.yy, 0.0)).emptied(n == 0).without_rounding()
 
     def _updated(self, n: Array, share: Array, other: GramStats, dx: Array, dy: Array, sign: int) -> GramStats:
         c = self.n * share
@@ -184,6 +186,20 @@ class GramStats:
             b=self.b + sign * (other.b + (c * dy)[:, None] * dx),
             yy=self.yy + sign * (other.yy + c * dy**2),
         )
+
+    def without_rounding(self) -> GramStats:
+        """The same, without features that differ from their mean by its last digits only: they are constant.
+
+        In units of such a spread a coefficient is some 1e15, and so is the intercept that it is balanced by.
+        """
+        spread = np.diagonal(self.G, axis1=1, axis2=2)
+        constant = (spread > 0) & (spread <= self.n[:, None] * (LAST_DIGITS * self.x_mean) ** 2)
+        if not constant.any():
+            return self
+        varies = ~constant
+        some = slice(1) if self.G.strides[0] == 0 else slice(None)  # one matrix for all tasks stays one
+        G = np.where(varies[some, :, None] & varies[some, None, :], self.G[some], 0.0)
+        return replace(self, G=np.broadcast_to(G, self.G.shape), b=np.where(varies, self.b, 0.0))
 
     def emptied(self, empty: NDArray[np.bool_]) -> GramStats:
         """The same tasks, some of them without rows."""

@@ -10,6 +10,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import narwhals as nw
+import numpy as np
 
 TRUTH = {"true": 1.0, "false": 0.0}
 DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})([ T].*)?|\d{1,2}:\d{2}(:\d{2}.*)?")
@@ -176,7 +177,8 @@ def summaries(frame: Any, names: list[str], schema: Any) -> dict[str, dict[str, 
         asked |= {f"{j}_{key}": value.alias(f"{j}_{key}") for key, value in parts.items()}
     if not asked:
         return {}
-    row = here(frame.select(*asked.values())).row(0)
+    with np.errstate(over="ignore", invalid="ignore"):  # squares of values beyond 1e154
+        row = here(frame.select(*asked.values())).row(0)
     answers: dict[str, dict[str, Any]] = {name: {} for name in names}
     for key, value in zip(asked, row, strict=True):
         place, what = key.split("_")

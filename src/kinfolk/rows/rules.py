@@ -227,7 +227,7 @@ class TableRules(TransformerMixin, BaseEstimator):
         if free and not gaps and _names_rows(name, found):
             return "id"
         what = "truth" if kind == nw.Boolean else "number"
-        rule = {"kind": what, "mean": float(found["mean"]), "std": float(found["std"]) or 1.0, "gaps": gaps}
+        rule = {"kind": what, **_middle(found["mean"], found["std"], found["min"], found["max"]), "gaps": gaps}
         return rule | ({"days": True} if kind == nw.Duration else {})
 
     def _of_text(self, name: str, found: TextCounts, decimal: str = ".") -> Rule | str | Trouble:
@@ -251,7 +251,8 @@ class TableRules(TransformerMixin, BaseEstimator):
             rows = np.array(list(texts.values()))
             mean = float(np.average(values, weights=rows))
             std = float(np.sqrt(np.average((values - mean) ** 2, weights=rows)))
-            return {"kind": kind, "mean": mean, "std": std or 1.0, "gaps": gaps, "unusual": unusual_number(texts)}
+            middle = _middle(mean, std, values.min(), values.max())
+            return {"kind": kind, **middle, "gaps": gaps, "unusual": unusual_number(texts)}
         many = len(texts) > self.max_categories
         if free and many and 2 * len(texts) > sum(texts.values()) and name not in self.categorical:
             return "names"
@@ -275,6 +276,14 @@ def _names_rows(name: str, found: dict[str, Any]) -> bool:
     """Whether a column counts the rows, in any order, or is called an id and is different in every row."""
     unique = found["fraction"] == 0.0 and found.get("distinct") == found["count"]
     return unique and may_count_rows(found["count"], found["max"] - found["min"], name)
+
+
+def _middle(mean: float, std: float, low: float, high: float) -> dict[str, float]:
+    """Mean and unit of a column. Rounding must not fill a gap of a constant column with another value than its own."""
+    if low == high:
+        return {"mean": float(low), "std": 1.0}
+    unit = float(std) if np.isfinite(std) and std > 0 else float(max(abs(low), abs(high)))
+    return {"mean": float(np.clip(mean, low, high)), "std": unit}
 
 
 def _date_rule(low: int, high: int, several: dict[str, bool]) -> Rule:

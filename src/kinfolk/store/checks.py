@@ -10,9 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from kinfolk.methods.couplings import Alone, Hub, ToMean
-from kinfolk.methods.gamtl.calibrate import Recipe
 from kinfolk.methods.gamtl.coupling import GraphCoupling
-from kinfolk.methods.gamtl.problem import Penalty
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model, Part, Population
 from kinfolk.methods.rbf import RBFFeatures
