@@ -292,7 +292,7 @@ class TestGraph:
         np.testing.assert_allclose([node["degree"] for node in nodes], graph.degree)
 
     def test_graphml_is_read_by_networkx(self, graph, capsys):
-        code, _, _ = run(capsys, "graph", "model.kin", "--format", "graphml", "--out", "graph.graphml")
+        code, _, _ = run(capsys, "graph", "model.kin", "--out", "graph.graphml")  # by the ending of the file
         found = networkx.read_graphml("graph.graphml")
         number = {task: node for node, task in found.nodes(data="task")}
         assert code == 0 and set(number) == set(graph.labels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 from kinfolk.cli.console import Console
@@ -20,6 +21,7 @@ from kinfolk.methods.structures import TaskGraph
 def run(options: argparse.Namespace, console: Console) -> None:
     """Write the graph to a file or to stdout."""
     options.out = None if options.out == STDOUT else options.out
+    options.format = options.format or _format_of(options.out)
     check_outputs({"--out": (options.out, "graph")}, options, console, inputs=(options.model,))
     model = load_model(options.model)
     graph = graph_of(model, console)
@@ -31,6 +33,12 @@ def run(options: argparse.Namespace, console: Console) -> None:
     elif not options.json:
         sys.stdout.write(graph_text(written, options.format, safe=options.safe_csv))
     console.result({"out": options.out} if options.out else json.loads(graph_text(written, "json")))
+
+
+def _format_of(out: str | None) -> str:
+    """By the ending of the file, since a program that opens it goes by that."""
+    ending = "" if out is None else Path(out).suffix.lower().lstrip(".")
+    return ending if ending in ("graphml", "json") else "csv"
 
 
 def graph_of(model: MultiTaskRegressor, console: Console) -> TaskGraph:

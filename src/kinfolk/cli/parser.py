@@ -44,7 +44,7 @@ example:
     "graph": """\
 examples:
   kinfolk graph model.kin --format csv | head
-  kinfolk graph model.kin --format graphml --out graph.graphml""",
+  kinfolk graph model.kin --out graph.graphml""",
     "compare": """\
 examples:
   kinfolk compare data.csv --task patient --target score
@@ -158,7 +158,7 @@ def _add_report(command: argparse.ArgumentParser) -> None:
 def _add_graph(command: argparse.ArgumentParser) -> None:
     command.add_argument("model", type=Path, help="a model written by kinfolk fit")
     command.add_argument(
-        "--format", choices=("csv", "graphml", "json"), default="csv", help="of the file (%(default)s)"
+        "--format", choices=("csv", "graphml", "json"), help="of the graph (default: by the ending of FILE, else csv)"
     )
     _add_out(command, "the graph (default: stdout)")
     _add_safe_csv(command)
