@@ -28,3 +28,9 @@ def test_the_file_has_ordinary_permissions(tmp_path):
     with replacing(tmp_path / "result.txt") as partial:
         partial.write_text("")
     assert (tmp_path / "result.txt").stat().st_mode == plain.stat().st_mode
+
+
+def test_a_folder_is_not_a_file(tmp_path):
+    with pytest.raises(IsADirectoryError, match="is a folder: give the path of a file"), replacing(tmp_path):
+        pass
+    assert list(tmp_path.parent.glob(f".{tmp_path.name}*")) == []

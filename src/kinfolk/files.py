@@ -36,6 +36,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             _copy_into(Path(path), partial)
         return
     path = Path(os.path.realpath(path))
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the path of a file")
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=path.suffix)
     os.close(descriptor)

@@ -1,7 +1,7 @@
 """Spoiled model files: `python tests/fuzz/model_files.py [count]`, see `campaign`.
 
 Every file must load or be refused in one line by a ModelFileError; a model that loads predicts, with standard
-deviations where it has them, or raises a ValueError. A file that hangs for two minutes, swells or crashes ends the run.
+deviations where it has them, or raises a ValueError. A file that hangs for minutes, swells or crashes ends the run.
 """
 
 from __future__ import annotations

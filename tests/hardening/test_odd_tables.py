@@ -79,3 +79,54 @@ def test_the_spread_of_a_column_with_gaps_may_be_too_large_for_a_number():
     frame = pd.DataFrame(X, columns=["task", "x", "far"]).astype({"task": int})
     with pytest.raises(ValueError, match="column 'far' has values up to"):
         Independent(task="task").fit(frame, y)
+
+
+def frame():
+    X, y = rows(T=4, n=10)
+    return pd.DataFrame(X, columns=["task", "x", "z"]).astype({"task": int}), y
+
+
+def labelled(labels):
+    table, y = frame()
+    return table.assign(task=[labels[t] for t in table.task]), y
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        ([pd.NaT, *pd.date_range("2020-01-01", periods=3)], "task column 'task' has a missing label in row 0"),
+        ([(1, 2), (1, 3), (2, 1), (2, 2)], "has labels of type tuple: .*task=\\[...\\]"),
+        ([[1], [2], [3], [4]], "has labels of type list"),
+    ],
+)
+def test_labels_that_name_no_task(labels, said):
+    table, y = labelled(labels)
+    with pytest.raises(ValueError, match=said):
+        Independent(task="task").fit(table, y)
+
+
+def test_numbers_too_long_for_a_number_are_told_by_their_column():
+    table, y = frame()
+    with pytest.raises(ValueError, match="column 'z' is too large for a number"):
+        Independent(task="task").fit(table.assign(z=["9" * 400, "1"] * 20), y)
+
+
+def test_weights_that_are_no_numbers():
+    table, y = frame()
+    with pytest.raises(ValueError, match="sample_weight must be numbers"):
+        Independent(task="task").fit(table, y, ["a"] * len(y))
+
+
+@pytest.mark.parametrize("test", [[99], [-99], [0.5], ["a"]])
+def test_folds_of_rows_that_are_not_there(test):
+    table, y = frame()
+    with pytest.raises(ValueError, match="pair 0 holds something else than positions of 40 rows"):
+        GAMTLCV(task="task", **SMALL | {"cv": [(np.arange(39), test)]}).fit(table, y)
+
+
+def test_infinite_values_of_a_lazy_frame_are_told_by_their_column():
+    polars = pytest.importorskip("polars")
+    table, y = frame()
+    lazy = polars.from_pandas(table.assign(y=y, z=np.inf)).lazy()
+    with pytest.raises(ValueError, match="column 'z' has missing or infinite values"):
+        GAMTLCV(task="task", **SMALL).fit(lazy, "y")

@@ -92,6 +92,8 @@ def _given_folds(cv: Any, n: int) -> NDArray[np.intp]:
             f"cv={cv!r} must be a whole number of folds, or (train, test) pairs of row positions"
         ) from None
     for f, (train, test) in enumerate(pairs):
+        if not all(part.dtype.kind in "iu" and ((part >= -n) & (part < n)).all() for part in (train, test)):
+            raise ValueError(f"cv: pair {f} holds something else than positions of {n} rows")
         if (fold[test] >= 0).any() or len(train) + len(test) != n:
             raise ValueError(
                 f"cv: pair {f} overlaps an earlier test part, or leaves rows out: folds must share out all rows"

@@ -248,6 +248,8 @@ class TableRules(TransformerMixin, BaseEstimator):
             return {"kind": "date", "day": day, **_date_rule(min(times), max(times), _cycles(times)), "gaps": gaps}
         if kind in NUMBERS:
             values = np.array([number_in(text, _mark(kind)) for text in texts], dtype=float)
+            if not np.isfinite(values).all():
+                return Trouble(f"column {name!r} is too large for a number there", max(texts, key=len)[:40])
             rows = np.array(list(texts.values()))
             mean = float(np.average(values, weights=rows))
             std = float(np.sqrt(np.average((values - mean) ** 2, weights=rows)))

@@ -254,7 +254,10 @@ def _check_targets(y: Array, codes: NDArray[np.intp] | None, labels: NDArray[Any
 def _read_weight(sample_weight: Any, n: int) -> Array | None:
     if sample_weight is None:
         return None
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must be numbers, one per row: {error}") from None
     weight = np.full(n, float(weight)) if weight.ndim == 0 else weight
     if weight.shape != (n,):
         raise ValueError(f"sample_weight.shape == {weight.shape}, expected ({n},): one weight per row")
@@ -277,6 +280,8 @@ def _labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
                 "Task labels are integers, strings, categories, booleans or dates."
             )
         return whole
+    if column.dtype.kind in "mM" and np.isnat(column).any():
+        raise ValueError(_missing_label(np.isnat(column), task))
     if column.dtype.kind != "O":
         return column
     missing = np.array([value is None or value != value for value in column], dtype=bool)
@@ -286,6 +291,11 @@ def _labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
     if kinds == ["str"]:
         check_lengths(max(map(len, column)), task)
         return _texts(column, f"task column {task!r}")
+    if any(np.ndim(value) for value in column):
+        raise ValueError(
+            f"task column {task!r} has labels of type {kinds[0]}: task labels are integers, strings, categories, "
+            "booleans or dates. Several columns that name a task together are given as task=[...]."
+        )
     as_numbers = np.array(column.tolist())
     if len(kinds) == 1 or as_numbers.dtype.kind in "iuf":
         return _labels(as_numbers, task) if as_numbers.dtype.kind != "O" else as_numbers

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -71,14 +70,13 @@ def is_labels(value: Any) -> bool:
 
 def check_record(record: Any) -> None:
     """The fields of a record, by what its class says of them, and its shapes."""
-    for name, kinds in field_kinds(type(record)).items():
+    for name, kinds in FIELDS.get(type(record), {}).items():
         require(isinstance(getattr(record, name), kinds), f"the {name} of a {type(record).__name__}")
     check = CHECKS.get(type(record))
     if check is not None:
         check(record)
 
 
-@cache
 def field_kinds(cls: type[Any]) -> dict[str, tuple[type[Any], ...]]:
     """What the fields of a record may be, of those whose annotation tells.
 
@@ -87,7 +85,7 @@ def field_kinds(cls: type[Any]) -> dict[str, tuple[type[Any], ...]]:
     >>> field_kinds(HeldOut)["training"]
     (<class 'float'>, <class 'int'>, <class 'numpy.number'>)
     """
-    texts = {name: getattr(kind, "__forward_arg__", kind) for name, kind in cls.__annotations__.items()}
+    texts = {name: str(getattr(kind, "__forward_arg__", kind)) for name, kind in cls.__annotations__.items()}
     parts = {name: [part.split("[")[0] for part in text.split(" | ")] for name, text in texts.items()}
     known = {**FIELD_KINDS, **{name: (record,) for name, record in RECORDS.items()}}
     return {
@@ -95,6 +93,9 @@ def field_kinds(cls: type[Any]) -> dict[str, tuple[type[Any], ...]]:
         for name, some in parts.items()
         if all(part in known for part in some)
     }
+
+
+FIELDS = {cls: field_kinds(cls) for cls in RECORDS.values()}
 
 
 def _check_gram(gram: GramStats) -> None:
