@@ -139,3 +139,12 @@ def test_workers_end_with_a_parent_that_was_killed(tmp_path):
         time.sleep(0.05)
     process.kill()
     process.communicate(timeout=10)  # the pipes close when the last worker has ended
+
+
+LATE_WORKER = SLOW_CELLS.rpartition("compute_missing(")[0] + "runner._attempt(SlowCell(), Path({folder!r}), {gone})\n"
+
+
+def test_a_worker_ends_whose_parent_was_killed_before_its_first_cell(tmp_path):
+    script = "from kinfolk.reproduce import runner\n" + LATE_WORKER.format(folder=str(tmp_path), gone=2**30)
+    done = subprocess.run([sys.executable, "-c", script], check=False, timeout=60, capture_output=True)
+    assert done.returncode == 1 and done.stderr == b"", done.stderr

@@ -66,7 +66,7 @@ def compute_missing(cells: list[Cell], folder: Path, *, n_jobs: int, callback: C
 
 def _attempt(cell: Cell, folder: Path, parent: int) -> tuple[Cell, str]:
     """Compute one cell; an error becomes a sentence, since it must not end a long run."""
-    if os.getppid() == parent:
+    if os.getpid() != parent:  # also if that is gone before the first cell
         _end_with(parent)
     try:
         with threadpool_limits(1):

@@ -107,7 +107,10 @@ def _zstd(file: Path) -> TextIO:
     import polars as pl
 
     options: dict[str, Any] = {"separator": "\0", "quote_char": None, "has_header": False, "infer_schema": False}
-    lines = pl.read_csv(file, n_rows=PROBE, truncate_ragged_lines=True, **options)
+    try:
+        lines = pl.read_csv(file, n_rows=PROBE, truncate_ragged_lines=True, **options)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ValueError(f"{file} cannot be unpacked: {first_line(error)}") from None
     return StringIO("\n".join(lines.to_series().to_list()), newline="")
 
 
