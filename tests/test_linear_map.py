@@ -8,8 +8,8 @@ import kinfolk.methods.gamtl.coupling
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
 from kinfolk.baselines import MTRL, Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.methods.gamtl.coupling import GraphInverse
+from kinfolk.methods.linear_map import Scatter
 from kinfolk.rows.gram import GramStats
-from kinfolk.solvers.equations import normal_equations
 from kinfolk.solvers.weights import weight_system
 
 MODELS = {
@@ -66,15 +66,27 @@ def test_rows_of_the_design_times_the_unknowns_are_predictions(model, rows):
     np.testing.assert_allclose(sum(parts), model.predict(rows[0]), atol=1e-7)
 
 
+def some_scatter(p):
+    root = np.random.default_rng(p).normal(size=(p, p))
+    return Scatter(np.arange(1.0, p + 1), root @ root.T)
+
+
 def test_the_diagonal_blocks_are_those_of_the_columns(model):
     for part in model.model_.maps:
         N, G = part.inverse, part.equations.G
-        T = len(G)
-        whole, noise = N.diagonal(np.arange(T))
+        T, p = part.equations.shape
+        scatter = some_scatter(p)
+        whole, noise, pulled = N.diagonal(np.arange(T), scatter)
         columns = np.stack([N.columns(t) for t in range(T)])
         np.testing.assert_allclose(whole, columns[np.arange(T), np.arange(T)], atol=1e-12)
         direct = np.einsum("tsap,sab,tsbq->tpq", columns, G, columns)
         np.testing.assert_allclose(noise, direct, atol=1e-10 * max(np.abs(direct).max(), 1.0))
+        # N_ts G_s - [s = t] takes the true unknowns of task s to the error of task t.
+        miss = np.einsum("tsap,sab->tspb", columns, G)
+        miss[np.arange(T), np.arange(T)] -= np.eye(p)
+        off = miss.sum(axis=1) @ scatter.mean
+        direct = np.einsum("tspa,ab,tsqb->tpq", miss, scatter.covariance, miss) + off[:, :, None] * off[:, None, :]
+        np.testing.assert_allclose(pulled, direct, atol=1e-10 * max(np.abs(direct).max(), 1.0))
 
 
 def test_conjugate_gradients_give_the_blocks_of_the_whole_inverse(rows, monkeypatch):
@@ -104,17 +116,10 @@ def two_pieces(d=2):
 def test_pieces_of_the_graph_apart_have_the_inverse_of_the_whole(monkeypatch, factored):
     inverse, gram = two_pieces()
     columns = [inverse.columns(t) for t in range(7)]
-    diagonal = inverse.diagonal(np.arange(7))
+    diagonal = inverse.diagonal(np.arange(7), some_scatter(2))
     monkeypatch.setattr("kinfolk.methods.gamtl.coupling.DENSE_UNKNOWNS", 0)
     monkeypatch.setattr("kinfolk.methods.gamtl.coupling.FACTORED", factored)
+    monkeypatch.setattr("kinfolk.methods.gamtl.coupling.ERRORS_RESIDUAL", 1e-10)
     assert [piece.tolist() for piece in inverse.pieces] == [[0, 2, 5], [1, 3, 4, 6]]
     np.testing.assert_allclose([inverse.columns(t) for t in range(7)], columns, atol=1e-9)
-    np.testing.assert_allclose(inverse.diagonal(np.arange(7)), diagonal, atol=1e-9)
-
-
-def test_the_likelihood_of_pieces_is_that_of_the_whole(monkeypatch):
-    inverse, gram = two_pieces()
-    equations = normal_equations(gram, "free")
-    apart = inverse.likelihood(equations, 28.0, np.arange(7))
-    monkeypatch.setattr("kinfolk.methods.gamtl.coupling.connected_pieces", lambda system: [np.arange(len(system.b))])
-    np.testing.assert_allclose(apart, inverse.likelihood(equations, 28.0, np.arange(7)), rtol=1e-6)
+    np.testing.assert_allclose(inverse.diagonal(np.arange(7), some_scatter(2)), diagonal, atol=1e-9)

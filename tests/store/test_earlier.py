@@ -31,9 +31,14 @@ def test_an_earlier_file_predicts_as_it_did_and_can_be_saved_again(name, tmp_pat
 
 
 @pytest.mark.parametrize("name", WITH_STD)
-def test_an_earlier_file_has_its_standard_deviations(name):
-    std = load(FOLDER / f"{name}.kin").predict(TABLE, return_std=True)[1]
-    np.testing.assert_allclose(std, EXPECTED[f"{name}_std"], rtol=1e-9)
+def test_an_earlier_file_has_standard_deviations_by_the_law_of_today(name, tmp_path):
+    model = load(FOLDER / f"{name}.kin")
+    std = model.predict(TABLE, return_std=True)[1]
+    again = load(model.save(tmp_path / "again.kin"))
+    np.testing.assert_allclose(again.predict(TABLE, return_std=True)[1], std, rtol=1e-9)
+    # Those of kinfolk 0.1 came from the penalties of each model: other numbers of the same size.
+    ratio = std / EXPECTED[f"{name}_std"]
+    assert 1 / 3 < np.median(ratio) < 3
 
 
 @pytest.mark.parametrize("name", ["GAMTLCV", "RBFGAMTL", "RandomSlopes"])

@@ -14,15 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from kinfolk.methods.linear_map import Inverse
-from kinfolk.rows.gram import TINY, Array
+from kinfolk.methods.linear_map import ErrorBlocks, Inverse, Scatter
+from kinfolk.rows.gram import Array
 from kinfolk.solvers.batched import square_root
 from kinfolk.solvers.equations import NormalEquations
 from kinfolk.solvers.ridge import Spectrum
 
 AT_ONCE = 2**22  # entries of (T, p, p) up to which the blocks of all tasks are kept
 SAME = 1e-12  # relative size of what is left of a direction that no task tells about
-LEAST_FREEDOM = 0.1  # of the rows: what is left for the noise is not taken for less
 
 
 class Coupling(Protocol):
@@ -57,33 +56,29 @@ class HubInverse:
         found[task] += self.K[task]
         return found
 
-    def diagonal(self, tasks: NDArray[np.intp]) -> tuple[Array, Array]:
-        """N_tt and (N G N)_tt."""
+    def diagonal(self, tasks: NDArray[np.intp], scatter: Scatter) -> ErrorBlocks:
+        """N_tt, and the errors with their own block apart from what comes by the common part."""
         G, K, C = self.G[tasks], self.K[tasks], self.C[tasks]
         Ct = C.transpose(0, 2, 1)
         # N_tt = K_t + C_t Z C_t'; in sum_s N_ts G_s N_st the own block appears once squared and twice crossed.
         common = C @ self.Z
+        back = common.transpose(0, 2, 1)
         cross = K @ G @ common @ Ct
-        seen = (self.C.transpose(0, 2, 1) @ self.G @ self.C).sum(axis=0)
-        noise = K @ G @ K + cross + cross.transpose(0, 2, 1) + common @ seen @ common.transpose(0, 2, 1)
-        return K + common @ Ct, noise
+        passed = self.C.transpose(0, 2, 1) @ self.G  # what task s passes on to the common part
+        noise = K @ G @ K + cross + cross.transpose(0, 2, 1) + common @ (passed @ self.C).sum(axis=0) @ back
+        # N_ts G_s - [s = t], squared about the covariance of tasks: again own block, cross and common part.
+        own = K @ G - np.eye(G.shape[1])
+        S = scatter.covariance
+        cross = own @ S @ passed[tasks].transpose(0, 2, 1) @ back
+        among = (passed @ S @ passed.transpose(0, 2, 1)).sum(axis=0)
+        pulled = own @ S @ own.transpose(0, 2, 1) + cross + cross.transpose(0, 2, 1) + common @ among @ back
+        off = (own + common @ passed.sum(axis=0)) @ scatter.mean
+        return ErrorBlocks(K + common @ Ct, noise, pulled + off[:, :, None] * off[:, None, :])
 
     def unknowns(self, b: Array) -> Array:
         """v_t = sum_s N_ts b_s for all t: the common part is summed once."""
         common = self.Z @ np.einsum("spq,sp->q", self.C, b)
         return np.einsum("tpq,tq->tp", self.K, b) + self.C @ common
-
-    def sample(self, most: int) -> NDArray[np.intp]:
-        """All tasks: nothing here costs more than T p^3."""
-        return np.arange(len(self.G))
-
-    def likelihood(self, equations: NormalEquations, rows: float, tasks: NDArray[np.intp]) -> tuple[float, float]:
-        """sigma2 from the residuals over what freedom the fit leaves; a hub knows its covariance: kappa = 1."""
-        V = self.unknowns(equations.b)
-        fit = float(equations.yy.sum() - 2 * (V * equations.b).sum() + np.einsum("tp,tpq,tq->", V, equations.G, V))
-        whole, _ = self.diagonal(tasks)
-        used = float(np.einsum("tpq,tqp->", whole, equations.G))
-        return max(fit, 0.0) / max(rows - used, LEAST_FREEDOM * rows, TINY), 1.0
 
 
 @dataclass(frozen=True, eq=False)

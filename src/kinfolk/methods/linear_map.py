@@ -4,21 +4,47 @@ With its graph and penalties held fixed, a method solves M vec V = [b_t], so wit
 
     v_t = sum_s N_ts b_s,
 
-where b_s is all that the coefficients know of the targets of task s. N splits a model by where it came from, and under
-the Gaussian prior that the penalties stand for, sigma2 N_tt is the posterior covariance of v_t.
+where b_s is all that the coefficients know of the targets of task s. N splits a model by where it came from. If the
+true unknowns are u_s and the targets have noise e_s, then b_s = G_s u_s + X_s'e_s, so that v_t misses u_t by
+
+    sum_s (N_ts G_s - [s = t]) u_s + sum_s N_ts X_s'e_s:
+
+what pulling makes of the errors, and what noise makes of them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.equations import NormalEquations
+
+
+class Scatter(NamedTuple):
+    """Where the true unknowns of tasks lie: independently around `mean` (p,), with a covariance (p, p)."""
+
+    mean: Array
+    covariance: Array
+
+
+class ErrorBlocks(NamedTuple):
+    """Of some tasks, three arrays (k, p, p).
+
+    Attributes
+    ----------
+    whole : N_tt
+    noise : (N G N)_tt, the covariance that noise of variance 1 makes of the errors
+    pulled : second moments of the errors that pulling makes, for a given scatter of tasks
+    """
+
+    whole: Array
+    noise: Array
+    pulled: Array
 
 
 class Inverse(Protocol):
@@ -31,14 +57,8 @@ class Inverse(Protocol):
     def columns(self, task: int) -> Array:
         """N_st for all s: (T, p, p)."""
 
-    def diagonal(self, tasks: NDArray[np.intp]) -> tuple[Array, Array]:
-        """N_tt, and the part of it that noise in the targets makes, (N G N)_tt: two arrays (k, p, p)."""
-
-    def sample(self, most: int) -> NDArray[np.intp]:
-        """All tasks, or up to `most` that are coupled with each other, for a likelihood that costs (p most)^3."""
-
-    def likelihood(self, equations: NormalEquations, rows: float, tasks: NDArray[np.intp]) -> tuple[float, float]:
-        """sigma2 and kappa of greatest likelihood over some tasks, which have `rows` rows beside free intercepts."""
+    def diagonal(self, tasks: NDArray[np.intp], scatter: Scatter) -> ErrorBlocks:
+        """What the errors of some tasks are made of."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +73,6 @@ class LinearMap:
     inverse: Inverse
     units: Array
     shares: Array
-    _blocks: dict[int, tuple[Array, Array]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def to_coef(self) -> Array:
@@ -74,19 +93,3 @@ class LinearMap:
         if self.equations.has_ones:
             rows[:, -1] += 1.0
         return rows
-
-    def diagonal(self, tasks: NDArray[np.intp]) -> tuple[Array, Array]:
-        """N_tt and (N G N)_tt of some tasks; every task is computed once."""
-        if self.inverse.at_once:
-            whole, noise = self._all_blocks
-            return whole[tasks], noise[tasks]
-        # Each task costs p solves: those asked for before are kept, and all are solved at once where that is cheaper.
-        missing = np.array([t for t in tasks.tolist() if t not in self._blocks], dtype=np.intp)
-        if len(missing):
-            self._blocks.update(zip(missing.tolist(), zip(*self.inverse.diagonal(missing), strict=True), strict=True))
-        found = [self._blocks[t] for t in tasks.tolist()]
-        return np.stack([whole for whole, _ in found]), np.stack([noise for _, noise in found])
-
-    @cached_property
-    def _all_blocks(self) -> tuple[Array, Array]:
-        return self.inverse.diagonal(np.arange(len(self.equations.b)))

@@ -10,19 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
-from kinfolk.methods.couplings import Alone
 from kinfolk.methods.late_graph import LateGraph
 from kinfolk.methods.linear_map import LinearMap
 from kinfolk.methods.parts import Part, placed_columns
 from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.methods.trunk import Trunk
-from kinfolk.methods.uncertainty import HeldOut, Uncertainty, uncertainty
+from kinfolk.methods.uncertainty import ErrorBalance, HeldOut, Uncertainty, uncertainty
 from kinfolk.rows.columns import Columns, ReadRows
-from kinfolk.rows.gram import Array, GramStats, evenly_chosen
+from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import task_codes
 from kinfolk.words import warn_user
 
-TYPICAL_TASKS = 20  # whose uncertainty stands for that of all
 PREDICT_BLOCK = 65_536  # rows whose coefficients are gathered at a time
 
 
@@ -240,9 +238,18 @@ class Model:
 
     @cached_property
     def uncertainty(self) -> Uncertainty:
-        """Noise of every task and width of the prior, learned at the first call."""
-        held_out = None if self.held_out is None else self.held_out.of(self.seen)
-        return uncertainty(self.maps, self.known, self.coef[self.seen], self.intercept[self.seen], held_out)
+        """Noise of every task and how tasks differ, learned at the first call."""
+        lines = self.coef[self.seen], self.intercept[self.seen]
+        if self.held_out is None or self.trunk is not None:  # held-out errors of a trunk say nothing about lines
+            return uncertainty(self.maps, self.known, *lines)
+        return uncertainty(self.maps, self.known, *lines, self.held_out.of(self.seen))
+
+    @cached_property
+    def _beside_trunk(self) -> float:
+        """What a trunk leaves of the standard deviations of lines, from held-out errors."""
+        if self.held_out is None:
+            return 1.0
+        return ErrorBalance.of(self.uncertainty, self.known, self.held_out.of(self.seen)).narrower
 
     @cached_property
     def _with_population(self) -> tuple[Array, Array]:
@@ -277,22 +284,11 @@ class Model:
         std = np.empty(len(X))
         std[old] = known.std(X[old], among_seen[old])
         if not old.all():
-            # Its true line may be that of any task: the spread of the estimated lines at the row ...
-            level = self.intercept[self.seen, None] + self.coef[self.seen] @ X[~old].T
             lines = 1.0 if self.trunk is None else 1 - self.trunk.share  # a trunk is the same for all strangers
-            std[~old] = np.sqrt(lines**2 * level.var(axis=0) + self._within(X[~old]))
-        if self.trunk is not None and self.held_out is not None:
-            narrower = known.excess(self.held_out.of(self.seen).errors, self.known.n)
-            std[self.trunk.reaches(X)] *= narrower
+            std[~old] = known.of_strangers(X[~old], lines)
+        if self.trunk is not None:
+            std[self.trunk.reaches(X)] *= self._beside_trunk
         return std
-
-    def _within(self, X: Array) -> Array:
-        """... and, if these are drawn to each other, how far the true ones are from them: the law of total variance."""
-        known = self.uncertainty
-        if all(isinstance(part.coupling, Alone) for part in self.parts):
-            return np.full(len(X), known.noise.mean())
-        some = evenly_chosen(self.known, TYPICAL_TASKS)
-        return np.mean([known.std(X, np.full(len(X), t)) ** 2 for t in some], axis=0)
 
     def predict_table(self, X: Any, *, unseen: str = "error", return_std: bool = False) -> Any:
         """Predictions for a table like that of fit: one per row, or one column per task of wide targets."""

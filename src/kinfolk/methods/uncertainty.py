@@ -1,20 +1,20 @@
 """How far predictions may be off: the standard deviation of a new observation.
 
-Under the Gaussian prior that the penalties stand for, widened by a factor kappa, the estimated coefficients miss the
-true ones by a covariance of
+A model is linear in its targets, so its errors follow from where the true coefficients lie and how far observations
+scatter (`linear_map`). Both are asked of a mixed model of the same rows, with what its estimates leave open
+(`solvers.components`), not of the penalties or the graph of the model itself: these were chosen to suit the rows, and a
+task of two rows has the neighbours that its noise has chosen. So one law judges all methods,
 
-    sigma2_t (N G N + kappa (N - N G N))_tt:
+    variance = sigma2_t (level_t + x'(N G N)_tt x) + x'pulled_t x:
 
-what the noise in the targets makes, and what pulling towards other tasks and zero makes. At kappa = 1, when the
-penalties are exactly right, this is the posterior covariance sigma2 N_tt. Nobody's penalties are, so kappa is learned:
-from held-out errors where there are some, else by maximum likelihood. The noise of a task is drawn towards that of all
-tasks, the more so the fewer rows it has.
+the new observation and what noise in the targets makes of the errors, and what pulling makes of them. The noise of a
+task is drawn towards that of all tasks, the more so the fewer rows it has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 
-from kinfolk.methods.linear_map import LinearMap
-from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
+from kinfolk.methods.linear_map import ErrorBlocks, LinearMap, Scatter
+from kinfolk.rows.gram import TINY, Array, GramStats, evenly_chosen, squared_errors
+from kinfolk.solvers.components import VarianceComponents, integrated_components
 
-LIKELIHOOD_UNKNOWNS = 2000  # dT up to which kappa is fitted; beyond, on as many tasks as fit in it
-LEAST_KAPPA = 1e-3
-LEAST_NOISE = 1e-12  # of the squared held-out errors
-LEAST_LEFT = 1e-3  # of the rows: what free intercepts leave at least
+TYPICAL_TASKS = 50  # whose expected errors stand for those of all, where each costs a system of equations
+LEAST_TRAINING = 0.5  # share of the rows of a small task that the models of folds had
+MISFIT = 3.0  # standard errors
 LEAST_FREEDOM = 1e-9  # of the rows: degrees of freedom below are rounding
 
 
@@ -68,129 +68,211 @@ class HeldOut:
 
 
 @dataclass(frozen=True, eq=False)
+class PartErrors:
+    """Errors of one linear map, if tasks lie as `scatter` says; every task is computed once."""
+
+    part: LinearMap
+    scatter: Scatter
+    _kept: dict[int, tuple[Array, ...]] = field(default_factory=dict, repr=False)
+    _all: list[ErrorBlocks] = field(default_factory=list, repr=False)
+
+    @classmethod
+    def of(cls, part: LinearMap, law: VarianceComponents) -> PartErrors:
+        """With the law in the unknowns of the part."""
+        equations = part.equations
+        d = len(part.units)
+        p = d + equations.has_ones
+        unit = np.append(part.units, 1.0)[:p]
+        to_unknowns = np.eye(p, d + 1)
+        mean = law.mean.copy()
+        if equations.has_ones:  # the level at the origin of the part, which may be another
+            origin = equations.x0[0] * part.units
+            to_unknowns[-1, :d] = origin - law.x0
+            mean[-1] += law.y0 - equations.y0[0]
+        to_unknowns = unit[:, None] * to_unknowns
+        if equations.basis is not None:
+            to_unknowns = np.linalg.pinv(equations.basis) @ to_unknowns
+        return cls(part, Scatter(to_unknowns @ mean, to_unknowns @ law.covariance @ to_unknowns.T))
+
+    def blocks(self, tasks: NDArray[np.intp]) -> ErrorBlocks:
+        """Those of some tasks."""
+        inverse = self.part.inverse
+        if inverse.at_once:
+            if not self._all:
+                self._all.append(inverse.diagonal(np.arange(len(self.part.equations.b)), self.scatter))
+            return ErrorBlocks(*(block[tasks] for block in self._all[0]))
+        # Each task costs p solves: those asked for before are kept.
+        missing = np.array([t for t in tasks.tolist() if t not in self._kept], dtype=np.intp)
+        if len(missing):
+            found = inverse.diagonal(missing, self.scatter)
+            self._kept.update(zip(missing.tolist(), zip(*found, strict=True), strict=True))
+        return ErrorBlocks(*(np.stack(block) for block in zip(*(self._kept[t] for t in tasks.tolist()), strict=True)))
+
+    def residuals(self, rows: Array, noise: float) -> Array:
+        """Expected sum of squared residuals of every task over the noise; `rows` are those beside free intercepts."""
+        G = self.part.equations.G
+        whole, noisy, pulled = self.blocks(np.arange(len(G)))
+        left = rows - 2 * np.einsum("tpq,tqp->t", whole, G)
+        return np.maximum(left + np.einsum("tpq,tqp->t", noisy + pulled / noise, G), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
 class Uncertainty:
     """Everything that standard deviations of predictions need.
 
     Attributes
     ----------
-    maps : the linear maps that predict, with their shares
+    parts : the linear maps that predict, with their shares
+    law : how tasks differ, and how far observations scatter
     noise : (T,), variance of an observation about its true mean
-    kappa : how much wider than the penalties say the coefficients scatter around what they are drawn to
     level : (T,), 1 for the new observation, and 1 / n_t for an intercept that is a mean of n_t of them
+    kappa : how much of the errors of coefficients that the law expects is there, as far as held-out errors tell
     """
 
-    maps: Sequence[LinearMap]
+    parts: Sequence[PartErrors]
+    law: VarianceComponents
     noise: Array
-    kappa: float
     level: Array
+    kappa: float = 1.0
 
     def std(self, X: Array, codes: NDArray[np.intp]) -> Array:
         """Standard deviation of a new observation at every row of X, whose task is `codes`."""
         tasks, position = np.unique(codes, return_inverse=True)
-        variance = np.zeros(len(X))
-        for part in self.maps:
-            S = error_covariance(part, tasks, self.kappa)
-            rows = part.design(X, codes)
-            variance += part.shares[codes] * np.einsum("np,npq,nq->n", rows, S[position], rows)
-        return np.sqrt(self.noise[codes] * (self.level[codes] + np.maximum(variance, 0.0)))
+        away = np.zeros(len(X))
+        for errors in self.parts:
+            S = self.covariance(errors, tasks)[position]
+            rows = errors.part.design(X, codes)
+            variance = np.einsum("np,npq,nq->n", rows, S, rows)
+            # The standard deviation of a sum is at most the sum of those of its terms, and parts err alike.
+            away += errors.part.shares[codes] * np.sqrt(np.maximum(variance, 0.0))
+        return np.sqrt(self.noise[codes] * self.level[codes] + self.kappa * away**2)
 
-    def excess(self, errors: Array, rows: Array) -> float:
-        """Held-out errors (T,) over what the residuals of lines tell, at most 1: less of them is left with a trunk."""
-        rows = np.where(np.isfinite(errors), rows, 0.0)
-        found = float(rows @ np.nan_to_num(errors) ** 2)
-        return float(np.sqrt(min(found / max(float(rows @ (self.noise * self.level)), TINY), 1.0)))
+    def covariance(self, errors: PartErrors, tasks: NDArray[np.intp]) -> Array:
+        """Second moments of the errors of a part's unknowns, for some tasks: (k, p, p)."""
+        _, noise, pulled = errors.blocks(tasks)
+        return self.noise[tasks, None, None] * noise + pulled
+
+    def of_strangers(self, X: Array, lines: float = 1.0) -> Array:
+        """Standard deviation at rows of tasks nobody has seen, of whose prediction lines have that share."""
+        rows = np.column_stack([X - self.law.x0, np.ones(len(X))])
+        between = np.einsum("np,pq,nq->n", rows, self.law.covariance + self.law.mean_error, rows)
+        return np.sqrt(np.maximum(self.noise.mean() + lines**2 * between, 0.0))
 
     def of_coefficients(self) -> Array:
         """Standard errors of every task's intercept and slopes, (T, d + 1)."""
         tasks = np.arange(len(self.noise))
         slopes: Array = np.zeros(())
-        for part in self.maps:
-            S = error_covariance(part, tasks, self.kappa)
-            slopes = slopes + part.shares[:, None] * np.einsum("dp,tpq,dq->td", part.to_coef, S, part.to_coef)
+        for errors in self.parts:
+            back = errors.part.to_coef
+            S = self.covariance(errors, tasks)
+            variance = np.einsum("dp,tpq,dq->td", back, S, back)
+            slopes = slopes + errors.part.shares[:, None] * np.sqrt(np.maximum(variance, 0.0))
         # The intercept is the prediction at x = 0, without the noise of a new observation.
         at_zero = self.std(np.zeros_like(slopes), tasks) ** 2 - self.noise
-        return np.sqrt(np.maximum(np.column_stack([at_zero, self.noise[:, None] * slopes]), 0.0))
+        return np.column_stack([np.sqrt(np.maximum(at_zero, 0.0)), np.sqrt(self.kappa) * slopes])
 
 
-def error_covariance(part: LinearMap, tasks: NDArray[np.intp], kappa: float) -> Array:
-    """Covariance of the errors of the unknowns over sigma2, for some tasks: (k, p, p)."""
-    whole, noise = part.diagonal(tasks)
-    return noise + kappa * (whole - noise)
+@dataclass(frozen=True, eq=False)
+class ErrorBalance:
+    """Squared held-out errors over the rows of all tasks, beside those that the law of tasks expects.
+
+    Attributes
+    ----------
+    found, error : their sum, and its standard error over tasks
+    noise, away : what is expected of it, for the observations themselves and for the errors of their means
+    """
+
+    found: float
+    error: float
+    noise: float
+    away: float
+
+    @classmethod
+    def of(cls, known: Uncertainty, gram: GramStats, held_out: HeldOut) -> ErrorBalance:
+        """Over all tasks, or some that stand for all where each costs a system of equations."""
+        at_once = all(errors.part.inverse.at_once for errors in known.parts)
+        tasks = np.arange(gram.n_tasks) if at_once else evenly_chosen(gram, TYPICAL_TASKS)
+        tasks = tasks[np.isfinite(held_out.errors[tasks]) & (gram.n[tasks] > 0)]  # not so for tasks adopted since
+        n = gram.n[tasks]
+        away = np.zeros(len(tasks))
+        unknown = np.zeros(len(tasks))  # the same without any rows
+        for errors in known.parts:
+            moments = new_rows(errors.part, gram.n)[tasks]
+            share = errors.part.shares[tasks]
+            own = np.einsum("tpq,tqp->t", known.covariance(errors, tasks), moments)
+            away += share * np.sqrt(np.maximum(own, 0.0))
+            unknown += share * np.einsum("pq,tqp->t", errors.scatter.covariance, moments)
+        # The models of the folds had a share of the rows. Errors fall like a / (1 + b n), from `unknown` at n = 0.
+        share = np.minimum(held_out.training, np.maximum(1 - 1 / n, LEAST_TRAINING))
+        away = 1 / ((1 - share) / np.maximum(unknown, TINY) + share / np.maximum(away**2, TINY))
+        noise = known.noise[tasks] * (1 + (known.level[tasks] - 1) / share)
+        found = held_out.errors[tasks] ** 2
+        ratio = float(n @ found) / max(float(n @ (noise + away)), TINY)
+        error = float(np.sqrt(((n * (found - ratio * (noise + away))) ** 2).sum()))
+        return cls(float(n @ found), error, float(n @ noise), float(n @ away))
+
+    @property
+    def kappa(self) -> float:
+        """How much of the expected errors of means is there: less than 1 where a graph has found who is kin.
+
+        One standard error is added. More than 1 is not believed: folds of small tasks lose more than rows.
+        """
+        return float(np.clip((self.found + self.error - self.noise) / max(self.away, TINY), 0.0, 1.0))
+
+    @property
+    def narrower(self) -> float:
+        """What a trunk leaves of the standard deviations of lines."""
+        return float(np.sqrt(min(self.found / max(self.noise + self.away, TINY), 1.0)))
 
 
 def uncertainty(
     maps: Sequence[LinearMap], gram: GramStats, W: Array, c: Array, held_out: HeldOut | None = None
 ) -> Uncertainty:
-    """Noise and kappa of a model with coefficients W (T, d) and intercepts c (T,)."""
+    """What a model with coefficients W (T, d) and intercepts c (T,) leaves open."""
+    law = gram.once("variance components", lambda: integrated_components(gram))
+    parts = [PartErrors.of(part, law) for part in maps]
     free = sum(part.shares for part in maps if not part.equations.has_ones)
     level: Array = 1 + free / np.maximum(gram.n, TINY)
-    if held_out is not None:
-        return Uncertainty(maps, *_from_held_out(maps, gram, level, held_out), level)
-    (part,) = maps
-    sigma2, kappa, tasks = likelihood(part, gram.n)
+    noise = relative_noise(parts, law, gram.n - free, squared_errors(gram, W, c))
+    if np.ptp(noise) > 0:  # tasks of much noise tell less about how tasks differ
+        law = replace(integrated_components(gram, noise), noise=law.noise)
+        parts = [PartErrors.of(part, law) for part in maps]
+    known = Uncertainty(parts, law, law.noise * noise, level)
+    return known if held_out is None else replace(known, kappa=ErrorBalance.of(known, gram, held_out).kappa)
+
+
+def relative_noise(parts: Sequence[PartErrors], law: VarianceComponents, rows: Array, squares: Array) -> Array:
+    """The noise of every task over that of all (T,), from its squared residuals; 1 where that would take too long.
+
+    `rows` (T,) are those beside free intercepts: no sum of squares has more degrees of freedom, however large pulling
+    makes it.
+    """
     # An exact fit leaves the rounding of the targets, which says nothing about who is noisier.
-    if len(tasks) < len(gram.n) or sigma2 <= TINY:
-        return Uncertainty(maps, np.full(len(gram.n), sigma2), kappa, level)
-    freedom = residual_freedom(part, gram, kappa)
-    free = freedom > LEAST_FREEDOM * gram.n  # rounding leaves a little where nothing is left
-    ratio = np.divide(squared_errors(gram, W, c) / sigma2, freedom, out=np.zeros_like(freedom), where=free)
-    return Uncertainty(maps, sigma2 * moderated(ratio, np.where(free, freedom, 0.0)), kappa, level)
+    if law.noise <= TINY or not all(errors.part.inverse.at_once for errors in parts):
+        return np.ones(len(rows))
+    expected = np.sum([errors.part.shares * errors.residuals(rows, law.noise) for errors in parts], axis=0)
+    free = expected > LEAST_FREEDOM * rows  # rounding leaves a little where nothing is left
+    ratio = np.divide(squares / law.noise, expected, out=np.zeros_like(expected), where=free)
+    found = moderated(ratio, np.where(free, np.minimum(expected, rows), 0.0))
+    # Residuals that are too large for the law by more than chance, of a model without intercept, say, count as noise.
+    total = float(expected.sum())
+    misfit = float(squares.sum()) / law.noise - total
+    return found + misfit / float(rows.sum()) if misfit > MISFIT * np.sqrt(2 * total) else found
 
 
-def likelihood(part: LinearMap, n: Array) -> tuple[float, float, NDArray[np.intp]]:
-    """sigma2 and kappa of greatest likelihood, and the tasks that they come from."""
-    tasks = part.inverse.sample(LIKELIHOOD_UNKNOWNS // part.equations.shape[1])
-    left = float((n[tasks] - (not part.equations.has_ones)).sum())  # beside free intercepts
-    rows = max(left, LEAST_LEFT * float(n[tasks].sum()))  # weights may sum to less than those take
-    sigma2, kappa = part.inverse.likelihood(part.equations, rows, tasks)
-    return sigma2, kappa, tasks
+def new_rows(part: LinearMap, n: Array) -> Array:
+    """Second moments (T, p, p) of rows not yet seen, in the unknowns of a part.
 
-
-def residual_freedom(part: LinearMap, gram: GramStats, kappa: float) -> Array:
-    """Expected sum of squared residuals of every task over sigma2, if the prior is kappa times as wide."""
-    whole, noise = part.diagonal(np.arange(gram.n_tasks))
-    once = np.einsum("tpq,tqp->t", whole, part.equations.G)
-    twice = np.einsum("tpq,tqp->t", noise, part.equations.G)
-    own: Array = gram.n - (not part.equations.has_ones)
-    return np.maximum(own - 2 * once + twice + kappa * (once - twice), 0.0)
-
-
-def _from_held_out(maps: Sequence[LinearMap], gram: GramStats, level: Array, held_out: HeldOut) -> tuple[Array, float]:
-    """Noise of every task and kappa from held-out errors: error_t^2 = sigma2 (level_t + kappa away_t).
-
-    sigma2 comes from the residuals of the member with the largest share: regressed on `away`, what pulling makes of
-    the errors, those of a few small tasks would tell it badly.
+    They lie about the mean of the task's own rows as these do, together with those of all tasks for as many rows as
+    there are unknowns: own rows alone would flatter a task with fewer, as its coefficients fit just those.
     """
-    sigma2, _, _ = likelihood(max(maps, key=lambda part: part.shares.mean()), gram.n)
-    # Residuals of an exact fit say nothing about the noise: then kappa, which is a multiple of it, has to say all.
-    sigma2 = max(sigma2, LEAST_NOISE * float(np.nanmean(held_out.errors**2)), TINY)
-    rows = np.maximum(gram.n, TINY)
-    # The expected squared error of a new row, beyond the noise of the row itself: tr(S_t E[x x']).
-    away = np.zeros(gram.n_tasks)
-    for part in maps:
-        S = error_covariance(part, np.arange(gram.n_tasks), 1.0)
-        away += part.shares * np.einsum("tpq,tqp->t", S, new_rows(part.equations.G, rows))
-    away = np.maximum(away, 0.0) / held_out.training  # with fewer rows the errors are larger, about in proportion
-    known = np.isfinite(held_out.errors)  # not so for tasks adopted since
-    errors = np.where(known, held_out.errors, 0.0) ** 2
-    rows = np.where(known, rows, 0.0)
-    kappa = 1.0
-    # Reweighted least squares for kappa: a task counts by its rows over the squared variance of its errors.
-    for _ in range(10):
-        weight = rows / (level + kappa * away) ** 2 * away
-        excess = float(weight @ (errors / sigma2 - level))
-        kappa = max(excess / max(float(weight @ away), TINY), LEAST_KAPPA)
-    expected = np.maximum(sigma2 * (level + kappa * away), TINY)
-    return sigma2 * moderated(errors / expected, rows), kappa
-
-
-def new_rows(G: Array, rows: Array) -> Array:
-    """Second moments of rows not yet seen: a task's own, with those of all tasks for as many rows as it has unknowns.
-
-    Own rows alone would flatter a task with fewer rows than unknowns, as its coefficients fit just those.
-    """
+    G = part.equations.G
+    n = np.maximum(n, TINY)
+    mean = G[:, :, -1] / n[:, None] if part.equations.has_ones else np.zeros(G.shape[:2])
+    about_zero = mean[:, :, None] * mean[:, None, :]
+    within = G - n[:, None, None] * about_zero
     p = G.shape[1]
-    return (G + p * G.sum(axis=0) / rows.sum()) / (rows + p)[:, None, None]
+    return about_zero + (within + p * within.sum(axis=0) / n.sum()) / (n + p)[:, None, None]
 
 
 def moderated(ratio: Array, freedom: Array) -> Array:
