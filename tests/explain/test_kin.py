@@ -10,8 +10,10 @@ from kinfolk import GAMTL
 from kinfolk.baselines import Independent
 from kinfolk.datasets import make_groups
 from kinfolk.explain import communities, kinship, sure_edges
-from kinfolk.explain.kin import SURE
+from kinfolk.explain.kin import shrunk_noise
 from kinfolk.export import write_graph
+from kinfolk.report import compact_html, summarize
+from kinfolk.rows.gram import GramStats
 
 
 def drawn(W, n, seed):
@@ -31,7 +33,7 @@ def test_tasks_around_one_mean_have_no_groups(T, n, d):
     false = 0
     for seed in range(10):
         found = kinship(Independent(task=0).fit(*drawn(1 + rng.normal(size=(T, d)), n, seed)))
-        false += bool((found.probability >= SURE).any())
+        false += bool(found.pairs().any())
     assert false <= 1  # at most 10 % of sets
 
 
@@ -49,10 +51,44 @@ def test_three_clusters_are_found_with_few_false_pairs():
     kin = group[i] == group[j]
     for seed in range(4):
         W = 1.5 * np.random.default_rng(seed).normal(size=(3, 6))[group]
-        sure = kinship(Independent(task=0).fit(*drawn(W, 20, seed))).probability[i, j] >= SURE
+        sure = kinship(Independent(task=0).fit(*drawn(W, 20, seed))).pairs()[i, j]
         true_found.append(sure[kin].mean())
         false.append((sure & ~kin).sum() / max(sure.sum(), 1))
-    assert np.mean(true_found) > 0.6 and np.mean(false) < 0.1
+    assert np.mean(true_found) > 0.8 and np.mean(false) < 0.1
+
+
+def found_and_false(group, d, seeds, n=20):
+    """Share of the planted pairs that are found, and share of the found ones that are not planted."""
+    i, j = pairs(len(group))
+    kin = group[i] == group[j]
+    shares = []
+    for seed in seeds:
+        W = np.random.default_rng(seed).normal(size=(group.max() + 1, d))[group]
+        sure = kinship(Independent(task=0).fit(*drawn(W, n, seed))).pairs()[i, j]
+        shares.append(((sure & kin).sum() / kin.sum(), (sure & ~kin).sum() / max(sure.sum(), 1)))
+    return np.mean(shares, axis=0)
+
+
+def test_a_group_among_many_lone_tasks_is_found():
+    group = np.maximum(np.arange(30) - 7, 0)  # 8 kin, 22 alone
+    found, false = found_and_false(group, d=5, seeds=range(4))
+    assert found > 0.5 and false < 0.1
+
+
+def test_groups_are_found_where_slopes_have_more_directions_than_groups_span():
+    found, false = found_and_false(np.arange(60) % 3, d=30, seeds=range(2))
+    assert found > 0.5 and false < 0.1
+
+
+def test_noise_is_shrunk_by_chance_and_kept_where_tasks_differ():
+    rng = np.random.default_rng(0)
+    sd = np.repeat([1.0, 10.0], 10)
+    task = np.repeat(np.arange(20), 30)
+    X = rng.normal(size=(600, 2))
+    alike = shrunk_noise(GramStats.from_rows(X, rng.normal(size=600), task), 1.0)
+    apart = shrunk_noise(GramStats.from_rows(X, sd[task] * rng.normal(size=600), task), 1.0)
+    assert np.ptp(alike) < 0.5
+    assert apart[:10].max() < 5 and apart[10:].min() > 30
 
 
 @pytest.fixture(scope="module")
@@ -105,3 +141,17 @@ def test_no_groups_is_said_where_there_are_none():
     W = 1 + np.random.default_rng(5).normal(size=(15, 3))
     found = GAMTL(task=0).fit(*drawn(W, 20, 2)).summary()
     assert found.groups == ["No groups: these tasks scatter around one mean."] and "group" not in found.columns
+
+
+def test_without_groups_communities_and_the_page_say_so_and_loners_stay():
+    W = 1 + np.random.default_rng(5).normal(size=(16, 3))
+    W[15] = 40.0
+    model = GAMTL(task=0).fit(*drawn(W, 20, 2))
+    assert not kinship(model).found
+    assert {group.said for group in communities(model)[:-1]} == {"No groups: these tasks scatter around one mean."}
+    said = model.summary().groups
+    assert len(said) == 2 and said[1].startswith("15 stands alone: ")
+    page = summarize(model)
+    assert page["groupless"] and page["tasks"]["group"] == [0] * 15 + [-1]
+    assert said[0] in compact_html(model)
+    assert page["headline"][-3:-1] == [said[0], "1 task stands alone: \u206815\u2069."]

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from kinfolk.explain.draws import FreshNoise, Reweighted
 from kinfolk.explain.joint import OWN_ROWS, Joint, graph_of, joint_of, own_residuals, position, quietly, rows_like
-from kinfolk.explain.kin import TEST_LEVEL, Scatter, population_of, related
+from kinfolk.explain.kin import TEST_LEVEL, CommonPopulation, population_of, related
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.gamtl.shown import shown_graph
 from kinfolk.methods.model import Fitted, Model, as_model
@@ -148,7 +148,7 @@ def _source(model: Model, joint: Joint, X: Any, y: Any, groups: Any) -> tuple[Fr
     return source, "rows" if groups is None else f"{len(source.home)} groups of rows"
 
 
-def _kin_among(model: Model, joint: Joint) -> Scatter | None:
+def _kin_among(model: Model, joint: Joint) -> CommonPopulation | None:
     """The population of the tasks, if any are more alike than chance makes them, by the test of `kinship`."""
     population = population_of(joint.gram, related(model))
     if population is None or population.p_value(np.random.default_rng(0)) > TEST_LEVEL:
@@ -179,7 +179,7 @@ class _Resample:
 
     model: Model
     joint: Joint
-    population: Scatter | None
+    population: CommonPopulation | None
     noise: Array
 
     def read(self, source: FreshNoise | Reweighted, rng: np.random.Generator) -> _Read:

@@ -206,8 +206,8 @@ def degrees_of_freedom(system: Any, equations: NormalEquations) -> Array:
     """
     T, d = system.b.shape
     if T * d <= DENSE_UNKNOWNS:
-        blocks, _ = GraphInverse(system, equations.G).diagonal(np.arange(T))
-        return np.einsum("tij,tij->t", equations.G, blocks)
+        N = GraphInverse(system, equations.G).whole
+        return np.einsum("tij,titj->t", equations.G, N)
     # E z z' = I, so the mean of z'(M^-1 G) z over random signs is the trace (Hutchinson).
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(PROBES, T, d))
     found = np.zeros(T)

@@ -1,18 +1,19 @@
 """Which pairs of tasks are kin: how probable it is that two tasks share their slopes, from statistics alone.
 
-The slopes of a task are w = m + e, with m ~ N(mu, (1 - omega) Sigma) common to the tasks of a group and e ~
-N(0, omega Sigma) its own; a group may be a single task. With noise sigma2 the likelihood of a group is a closed form of
-its G and b. Integrating out e leaves K = (I + G omega Sigma / sigma2)^-1 G / sigma2 as what a task knows about m. With
-R R' = (1 - omega) Sigma, N = R' K R and u = R' (I + G omega Sigma / sigma2)^-1 (b - G mu) / sigma2, a group has the
-evidence
+The slopes of a task are w = m + e, with m common to the tasks of a group and e its own; a task may stand alone. Sigma
+is the covariance of all slopes, R R' and V its parts in m and in e: along directions that vary at least a fiftieth as
+much as the widest, groups have the share omega of the variance within them; what varies less is each task's own (three
+groups span two directions, and what an estimated Sigma has in others is noise). With noise sigma2 the likelihood of a
+group is a closed form of its G and b. Integrating out e leaves K = (I + G V / sigma2)^-1 G / sigma2 as what a task
+knows about m. With N = R' K R and u = R' (I + G V / sigma2)^-1 (b - G mu) / sigma2, a group has the evidence
 
     A = U' (I + S)^-1 U / 2 - log det (I + S) / 2,    U and S the sums of u and N over its tasks.
 
 Two numbers follow. Whether there are kin at all is a test: the evidence of all pairs against that of tasks drawn from
 the population with the same inputs and noise. If it says no, all probabilities are 0. If it says yes, groupings are
-drawn from their posterior distribution (Chinese restaurant prior, Gibbs steps on single tasks), and the probability of
-a pair is the share of draws in which the two are in one group. Of pairs with at least 0.9, one in ten is expected to be
-false.
+drawn from their posterior distribution, omega among them, and the probability of a pair is the share of draws in which
+the two are in one group. Pairs count as found, the surest first, as long as a twentieth of them at most is expected to
+be false.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import expit, gammaln, logit
+from scipy.special import expit, logit, polygamma
 
-from kinfolk.explain.joint import graph_of, own_noise, position
+from kinfolk.explain.groupings import Messages, evidence, together
+from kinfolk.explain.joint import graph_of, own_residuals, position
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.methods.structures import heaviest_edges
@@ -33,16 +35,16 @@ from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.batched import square_root, times
 from kinfolk.solvers.random_effects import fit_random_effects
 
-WITHIN = 0.05  # omega: share of the variance between tasks that is left within a group
-SURE = 0.9  # probability from which a pair counts as kin; one in ten of these may be false
+WITHIN = (0.005, 0.02, 0.05)  # omega: share of the variance between tasks that is left within a group
+LEAST_DIRECTION = 0.02  # of the largest variance: directions that vary less say nothing about groups
+FALSE_RATE = 0.05  # of the pairs that count as kin, expected not to be; where groups overlap it is up to twice as many
+SURE = 0.9  # probability from which a single pair is called sure
+OWN_ROWS = 4.0  # degrees of freedom from which a task's residuals say something about its noise
 NULL_SETS = 39  # of unrelated tasks: the level of the test is 1 / 40 times how many of them may look more related
 TEST_LEVEL = 0.05
 NULL_TASKS = 60  # tasks in each of these sets
 MOST_TASKS = 400  # up to which all pairs are judged by default
 SHARE_ROUNDS = 30  # of EM for the share of kin
-SWEEPS = 6_000  # Gibbs steps in all, at least LEAST_SWEEPS per task; the first third of them is not counted
-LEAST_SWEEPS = 21
-MOST_SWEEPS = 60
 BLOCK = 20_000  # pairs whose matrices are held at a time
 
 
@@ -87,8 +89,27 @@ class Kinship:
     def __repr__(self) -> str:
         if not self.found:
             return f"Kinship(no groups: these {len(self.labels)} tasks scatter around one mean)"
-        sure = int((np.triu(self.probability) >= SURE).sum())
-        return f"Kinship({sure} pairs of {len(self.labels)} tasks with a probability of at least {SURE})"
+        found = int(np.triu(self.pairs()).sum())
+        return (
+            f"Kinship({found} pairs of {len(self.labels)} tasks, {FALSE_RATE:.0%} of them at most expected to be false)"
+        )
+
+    def pairs(self, false_rate: float = FALSE_RATE) -> NDArray[np.bool_]:
+        """Which pairs count as kin, (T, T): the surest, as long as this share of them at most is expected to be false.
+
+        Examples
+        --------
+        Half of 1 - 0.98 and 1 - 0.94 is 0.04; a third pair of 0.6 would bring the expected share to 0.16.
+
+        >>> P = np.array([[0.0, 0.98, 0.94], [0.98, 0.0, 0.6], [0.94, 0.6, 0.0]])
+        >>> Kinship(P, np.arange(3), 0.025).pairs().astype(int).tolist()
+        [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
+        """
+        p = self.probability[np.triu_indices(len(self.probability), k=1)]
+        p = np.sort(p[p > 0.5])[::-1]  # a pair that is rather not kin is never listed
+        expected = np.cumsum(1 - p) / np.arange(1, len(p) + 1)
+        least = p[expected <= false_rate][-1:]
+        return self.probability >= (least[0] if len(least) else np.inf)
 
 
 def kinship(model: Fitted, *, random_state: Any = 0) -> Kinship | None:
@@ -121,8 +142,7 @@ def kinship(model: Fitted, *, random_state: Any = 0) -> Kinship | None:
     p_value = 1.0 if population is None else population.p_value(rng)
     probability = np.zeros((T, T))
     if population is not None and p_value <= TEST_LEVEL:
-        sweeps = int(np.clip(SWEEPS // len(population.noise), LEAST_SWEEPS, MOST_SWEEPS))
-        probability[np.ix_(model.seen, model.seen)] = population.together(rng, sweeps)
+        probability[np.ix_(model.seen, model.seen)] = population.together(rng)
     return Kinship(probability, model.labels, p_value)
 
 
@@ -141,7 +161,7 @@ def sure_edges(model: Fitted) -> list[SureEdge]:
 
 
 @dataclass(frozen=True, eq=False)
-class Scatter:
+class CommonPopulation:
     """The statistics of all tasks with rows, their noise, and the population that they would come from alone.
 
     Features are in units of `scale`.
@@ -159,28 +179,33 @@ class Scatter:
 
     def ratios(self, b: Array, tasks: NDArray[np.intp]) -> Array:
         """Log likelihood ratio of every pair i < j of tasks whose statistics b are given."""
-        u, N = self.messages(b, tasks)
-        alone = _evidence(u, N)
+        said = self.messages(b, tasks, WITHIN[-1])
+        u = said.u
+        N = said.N
+        alone = evidence(u, N)
         i, j = np.triu_indices(len(tasks), k=1)
         found = np.empty(len(i))
         for start in range(0, len(i), BLOCK):
             a = i[start : start + BLOCK]
             c = j[start : start + BLOCK]
-            both = _evidence(u[a] + u[c], N[a] + N[c])
+            both = evidence(u[a] + u[c], N[a] + N[c])
             found[start : start + BLOCK] = both - alone[a] - alone[c]
         return found
 
-    def messages(self, b: Array, tasks: NDArray[np.intp]) -> tuple[Array, Array]:
-        """What every task says about the m of its group: u (k, r) and N (k, r, r)."""
+    def messages(self, b: Array, tasks: NDArray[np.intp], within: float) -> Messages:
+        """What every task says about the m of its group, if a group has this share of the variance within it."""
         value, vector = np.linalg.eigh(self.covariance)
-        kept = value > 1e-8 * max(float(value[-1]), TINY)
-        R = vector[:, kept] * np.sqrt((1 - WITHIN) * value[kept])
+        wide = value > LEAST_DIRECTION * max(float(value[-1]), TINY)
+        R = vector[:, wide] * np.sqrt((1 - within) * value[wide])
+        V = (vector * np.where(wide, within * value, np.maximum(value, 0.0))) @ vector.T
         information = self.gram.G[tasks] / self.noise[tasks, None, None]
         away = (b - self.gram.G[tasks] @ self.mean) / self.noise[tasks, None]
-        wide = np.eye(len(self.mean)) + WITHIN * information @ self.covariance
-        K = np.linalg.solve(wide, information)
-        h = np.linalg.solve(wide, away[:, :, None])[:, :, 0]
-        return h @ R, R.T @ K @ R
+        widened = np.eye(len(self.mean)) + information @ V
+        K = np.linalg.solve(widened, information)
+        h = np.linalg.solve(widened, away[:, :, None])[:, :, 0]
+        # The likelihood of e alone: it differs between widths, not between groupings.
+        constant = 0.5 * np.einsum("td,de,te->", away, V, h) - 0.5 * np.linalg.slogdet(widened)[1].sum()
+        return Messages(h @ R, R.T @ K @ R, float(constant))
 
     def p_value(self, rng: np.random.Generator) -> float:
         """Share of sets of unrelated tasks that look as related as these."""
@@ -197,20 +222,11 @@ class Scatter:
             above += evidence_of_kin(self.ratios(b, tasks)) >= observed
         return (1 + above) / (1 + NULL_SETS)
 
-    def together(self, rng: np.random.Generator, sweeps: int) -> Array:
+    def together(self, rng: np.random.Generator, sweeps: int | None = None) -> Array:
         """Share of drawn groupings in which two tasks are in one group, (T, T) with zero diagonal."""
-        T = len(self.noise)
-        groups = _Groups(*self.messages(self.gram.b, np.arange(T)))
-        counted = np.zeros((T, T))
-        alpha = 1.0
-        for sweep in range(sweeps):
-            for t in rng.permutation(T):
-                groups.draw(t, alpha, rng)
-            alpha = _draw_alpha(int((groups.size > 0).sum()), T, rng)
-            if sweep >= sweeps // 3:
-                counted += groups.member[:, None] == groups.member
-        np.fill_diagonal(counted, 0.0)
-        return counted / (sweeps - sweeps // 3)
+        everyone = np.arange(len(self.noise))
+        widths = [self.messages(self.gram.b, everyone, within) for within in WITHIN]
+        return together(widths, rng, sweeps)
 
 
 def related(model: Model) -> NDArray[np.bool_]:
@@ -220,7 +236,7 @@ def related(model: Model) -> NDArray[np.bool_]:
     return kin if kin.sum() >= 4 else np.ones(count, bool)
 
 
-def population_of(gram: GramStats, kin: NDArray[np.bool_]) -> Scatter | None:
+def population_of(gram: GramStats, kin: NDArray[np.bool_]) -> CommonPopulation | None:
     """The population that tasks would come from if nothing but their mean related them; None if they do not vary.
 
     It is that of the tasks in `kin`: a few far out would make it wide, and all others look alike.
@@ -233,11 +249,11 @@ def population_of(gram: GramStats, kin: NDArray[np.bool_]) -> Scatter | None:
     # estimated where there are tasks enough for them.
     form = "full" if kin.sum() >= 2 * gram.n_features else "diagonal"
     effects = fit_random_effects(gram.select(kin), covariance=form, intercept="free", tol=1e-2)
-    noise = own_noise(gram, effects.sigma2)
+    noise = shrunk_noise(gram, effects.sigma2)
     spread = float(np.trace(effects.covariance))
     if spread <= 1e-12 * max(float(noise.mean()), TINY):
         return None
-    return Scatter(gram, _at_least(noise, effects.covariance), effects.mean, effects.covariance, scale)
+    return CommonPopulation(gram, _at_least(noise, effects.covariance), effects.mean, effects.covariance, scale)
 
 
 def _at_least(noise: Array, covariance: Array) -> Array:
@@ -245,50 +261,32 @@ def _at_least(noise: Array, covariance: Array) -> Array:
     return np.maximum(noise, 1e-9 * float(np.trace(covariance)))
 
 
-class _Groups:
-    """A grouping of all tasks, with the sums over every group; at first all tasks are outside."""
+def shrunk_noise(gram: GramStats, instead: float) -> Array:
+    """Variance of every task's noise: its own, drawn to the common one as far as their scatter is chance.
 
-    def __init__(self, u: Array, N: Array) -> None:
-        self.u = u
-        self.N = N
-        self.alone = _evidence(u, N)
-        self.member = np.full(len(u), -1)
-        self.size = np.zeros(len(u) + 1)
-        self.U = np.zeros((len(u) + 1, u.shape[1]))
-        self.S = np.zeros((len(u) + 1, *N.shape[1:]))
+    The logarithm of a variance with f degrees of freedom scatters with trigamma(f / 2). What is seen beyond that
+    belongs to the tasks; common degrees of freedom are added until chance and tasks explain the scatter (Smyth 2004).
 
-    def draw(self, t: int, alpha: float, rng: np.random.Generator) -> None:
-        """A group for one task given those of all others: an old one by its size and evidence, or a new one."""
-        if self.member[t] >= 0:
-            self._move(t, self.member[t], -1)
-        there = np.flatnonzero(self.size > 0)
-        gain = _evidence(self.U[there] + self.u[t], self.S[there] + self.N[t]) - _evidence(self.U[there], self.S[there])
-        weight = np.append(np.log(self.size[there]) + gain, np.log(alpha) + self.alone[t])
-        p = np.cumsum(np.exp(weight - weight.max()))
-        chosen = int(np.searchsorted(p, p[-1] * rng.random()))
-        new = int(np.argmin(self.size))  # the first empty place
-        self.member[t] = there[chosen] if chosen < len(there) else new
-        self._move(t, self.member[t], 1)
+    Examples
+    --------
+    Own variances 1 and 1 scatter less than chance: both tasks get the common one.
 
-    def _move(self, t: int, group: int, sign: int) -> None:
-        self.size[group] += sign
-        self.U[group] += sign * self.u[t]
-        self.S[group] += sign * self.N[t]
-
-
-def _draw_alpha(count: int, T: int, rng: np.random.Generator) -> float:
-    """How ready the prior is to open groups, given how many there are among T tasks; on a grid."""
-    grid = np.geomspace(0.1, 10.0 * T, 25)
-    weight = count * np.log(grid) + gammaln(grid) - gammaln(grid + T)
-    p = np.exp(weight - weight.max())
-    return float(rng.choice(grid, p=p / p.sum()))
-
-
-def _evidence(u: Array, N: Array) -> Array:
-    """u' (I + N)^-1 u / 2 - log det (I + N) / 2 of every task or group."""
-    L = np.linalg.cholesky(np.eye(N.shape[-1]) + N)
-    z = np.linalg.solve(L, u[:, :, None])[:, :, 0]
-    return 0.5 * np.square(z).sum(axis=1) - np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
+    >>> rows = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]] * 4)
+    >>> gram = GramStats.from_rows(rows, np.tile([1.0, -1.0, 0.0, 0.0, -1.0, 1.0], 4), np.repeat(np.arange(4), 6))
+    >>> shrunk_noise(gram, 7.0).round(6)
+    array([1., 1., 1., 1.])
+    """
+    squared, dof = own_residuals(gram)
+    known = dof >= OWN_ROWS
+    if known.sum() < 4:
+        return np.full(len(dof), instead)
+    common = max(float(squared[known].sum() / dof[known].sum()), TINY)
+    scatter = np.log(np.maximum(squared[known] / dof[known], 1e-9 * common)).var(ddof=1)
+    beyond = float(scatter - polygamma(1, dof[known] / 2).mean())
+    if beyond <= 0:
+        return np.full(len(dof), common)
+    added = 2 / beyond + 1 if beyond < 1 else 2 / np.sqrt(beyond)  # trigamma(added / 2) = beyond, nearly
+    return (added * common + squared) / (added + dof)
 
 
 def evidence_of_kin(ratio: Array) -> float:

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.explain.groups import Community, group_sentences
+from kinfolk.explain.groups import NO_GROUPS, Community, group_sentences
 from kinfolk.explain.joint import graph_of
+from kinfolk.explain.kin import kinship
 from kinfolk.methods.model import Fitted, as_model
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import TINY, Array
@@ -48,12 +49,17 @@ class Role(NamedTuple):
 def communities(model: Fitted | TaskGraph) -> list[Community]:
     """Groups of tasks of a fitted model or a graph, largest first; outliers stand alone at the end.
 
-    Each is a list of tasks; of a fitted model, its attribute `said` is a sentence about what sets it apart.
+    Each is a list of tasks; of a fitted model, its attribute `said` is a sentence about what sets it apart, or that the
+    tasks scatter around one mean.
     """
     graph = graph_of(model, "communities")
     found = [Community(tasks) for tasks in graph.communities()]
     if graph is not model:
-        groups, alone = group_sentences(as_model(cast(Fitted, model)))
+        fitted = as_model(cast(Fitted, model))
+        kin = kinship(fitted)
+        groups, alone = group_sentences(fitted, kin)
+        if kin is not None and not kin.found:
+            groups = [NO_GROUPS] * len(groups)
         for community, said in zip(found, groups + alone, strict=False):  # of many loners only the first have one
             community.said = said
     return found

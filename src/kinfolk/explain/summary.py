@@ -259,8 +259,8 @@ def grouping(model: Model, kin: Kinship | None = None) -> str:
     if model.structure.kind == "graph":
         said.append(counted(model.structure.graph().adjacency.nnz // 2, "edge"))
     if kin is not None and not kin.found:
-        return "; ".join([*said, "no groups stand out"])
-    if len(sizes):
+        said.append("no groups stand out")
+    elif len(sizes):
         of = listed([f"{size:,}" for size in sizes], 12)
         said.append(f"{counted(len(sizes), 'group')} of {of} {'task' if sizes.sum() == 1 else 'tasks'}")
     alone = int((group < 0).sum())
@@ -270,12 +270,12 @@ def grouping(model: Model, kin: Kinship | None = None) -> str:
 
 
 def group_lines(model: Model, kin: Kinship | None, names: Sequence[str] | None = None) -> list[str]:
-    """What makes every group and every task that stands alone; or that there are no groups."""
+    """What makes every group, or that there are none; and what makes every task that stands alone."""
     if len(model.labels) == 1:
         return []
-    if kin is not None and not kin.found and model.structure is not None:
-        return [without_groups(model)]
     said, alone = group_sentences(model, kin, names)
+    if kin is not None and not kin.found and model.structure is not None:
+        said = [without_groups(model)]
     return said + alone
 
 

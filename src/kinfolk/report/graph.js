@@ -131,7 +131,8 @@ const drawEdges = () => {
   if (T > LABELLED) limits.push("Names are left out: hover, search or open a task. Each disc is a group.");
   if (level.c && few) limits.push("Dashed edges have a confidence below one half.");
   if (view.levels.length > 1) limits.unshift(`The slider shows ${view.path}.`);
-  const drawn = few ? "Line width is edge weight, colour is group." : "No two tasks are joined in this graph.";
+  const coloured = D.groupless ? "one colour: there are no groups" : "colour is group";
+  const drawn = few ? `Line width is edge weight, ${coloured}.` : "No two tasks are joined in this graph.";
   $("picture-said").textContent = [drawn, D.limit, ...limits].join(" ");
   markGraph();
 };

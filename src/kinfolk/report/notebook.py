@@ -35,9 +35,9 @@ def compact_html(fitted: Fitted) -> str:
         model = as_model(fitted)
     except NotFittedError:
         return f'<div class="kinfolk"><p><b>{escape(repr(fitted))}</b>, not fitted yet.</p></div>'
-    groups = task_groups(model)
+    kin = None if model.structure is None else kinship(model)
+    groups = task_groups(model, groupless=kin is not None and not kin.found)
     names = plain_names(model.labels)
-    kin = kinship(model) if model.structure is not None else None
     sentences = "".join(f"<li>{escape(s)}</li>" for s in headline(model, names, groups, None, kin))
     picture = ""
     if model.structure is not None and model.structure.kind == "graph" and len(names) <= SPRINGS:

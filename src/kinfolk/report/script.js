@@ -37,7 +37,8 @@ const even = (v, digits) => (digits === null || typeof v !== "number" || (v !== 
   : v.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
 const columns = (key) => D.tasks[key];
 const groupOf = (t) => columns("group")[t];
-const groupName = (g) => (g < 0 ? "alone" : `group ${g + 1}`);
+const groupName = (g) => (g < 0 ? "alone" : D.groupless ? "around one mean" : `group ${g + 1}`);
+const groupCell = (g) => (g < 0 || D.groupless ? "–" : String(g + 1));
 const SHAPES = [null, "M-1 -1H1V1H-1z", "M0 -1.25L1.15 0.85H-1.15z", "M0 -1.35L1.35 0L0 1.35L-1.35 0z"];
 const shape = (g) => (g < 0 ? null : SHAPES[Math.floor(g / D.palette.length) % SHAPES.length]);  // null is a disc
 const marker = (g, attributes) => (shape(g) ? svg("path", { ...attributes, d: shape(g) }) : svg("circle", attributes));
@@ -275,7 +276,7 @@ const drawTable = () => {
   const kind = (key) => `${numeric(key) ? "number" : ""} of-${String(key).replace(/\W/g, "-")}`;
   const row = (t) => {
     const cells = D.columns.map((c) => el("td", { class: kind(c.key) + (lost(c.key, columns(c.key)[t]) ? " lost" : "") },
-      c.key === "group" ? (groupOf(t) < 0 ? "–" : String(groupOf(t) + 1)) : told(c.key, columns(c.key)[t], places[c.key])));
+      c.key === "group" ? groupCell(groupOf(t)) : told(c.key, columns(c.key)[t], places[c.key])));
     return el("tr", { "data-task": t, class: t === opened ? "open" : null }, el("td", {}, link(t)), ...cells);
   };
   const body = el("tbody", {});
@@ -295,7 +296,7 @@ const drawTable = () => {
   };
   $("tasks").append(el("thead", {}, el("tr", {}, ...headers)), body);
   $("more").addEventListener("click", () => { most = Infinity; write(); });
-  const tasksTable = () => [heads.map((h) => h.label), ...order.map((t) => heads.map((h) => (h.key === "group" ? (groupOf(t) < 0 ? "" : groupOf(t) + 1) : value(h.key, t))))];
+  const tasksTable = () => [heads.map((h) => h.label), ...order.map((t) => heads.map((h) => (h.key === "group" ? groupCell(groupOf(t)).replace("–", "") : value(h.key, t))))];
   $("save-tasks").addEventListener("click", () => saveTable("tasks.csv", tasksTable()));
   marks.push(() => body.querySelectorAll("tr").forEach((tr) => tr.classList.toggle("open", Number(tr.dataset.task) === opened)));
   sorted.down = true;

@@ -77,11 +77,12 @@ def summarize(
     """
     model = as_model(fitted, "report")
     names = plain_names(model.labels)
-    group = task_groups(model)
     seen = None if X is None or y is None else _read(model, X, y, sample_weight)
     errors = None if seen is None else task_errors(model, *seen, groups=groups, callback=callback)
     shown = _shown(model)
     kin = kinship(model) if confidence is None and model.structure is not None else None
+    groupless = kin is not None and not kin.found
+    group = task_groups(model, groupless=groupless)
     sure = _confidence(kin if confidence is None else confidence, shown, len(names))
     features = _features(model, len(shown))
     summary = {
@@ -91,6 +92,7 @@ def summarize(
         "outlier": OUTLIER,
         "headline": headline(model, names, group, errors, kin),
         "effect": effect_word(errors),
+        "groupless": groupless,
         "kinds": group_lines(model, kin, [in_text(name) for name in names]),
         "view": view_of(model, group, shown, confidence=sure, callback=callback),
         "names": [names[t] for t in shown],

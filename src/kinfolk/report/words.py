@@ -67,11 +67,11 @@ def _grouping(model: Model, names: list[str], groups: NDArray[np.intp], kin: Kin
         return []
     if model.structure is None:
         return ["This method learns no relation between tasks."]
-    if kin is not None and not kin.found:
-        return [without_groups(model)]
     sizes = np.bincount(groups[groups >= 0])
     said = []
-    if len(sizes) > 1:
+    if kin is not None and not kin.found:
+        said.append(without_groups(model))
+    elif len(sizes) > 1:
         shown = listed([f"{size:,}" for size in sizes]) if len(sizes) <= 6 else f"{sizes.min():,} to {sizes.max():,}"
         said.append(f"The tasks form {counted(len(sizes), 'group')}, of {shown} tasks.")
     elif len(sizes) == 1:
