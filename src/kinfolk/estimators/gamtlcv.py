@@ -12,15 +12,14 @@ from kinfolk.estimators.found import Chosen, Found
 from kinfolk.estimators.gamtl import GAMTL, Brief, Draft
 from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.judge.errors import Gain
-from kinfolk.methods.curves import line_beside_curves, on_columns
+from kinfolk.methods.curves import MOST_NUMBERS, curves_of, heads_of, line_beside_curves, on_columns, search_splines
 from kinfolk.methods.gamtl.calibrate import SHOWN_BY
 from kinfolk.methods.gamtl.defaults import feature_scale
-from kinfolk.methods.mean_shrunk import MeanShrunk
 from kinfolk.methods.method import announced
 from kinfolk.methods.mixture import OWN, SLOPES, SLOPES_OWN, Member, Search, limits
 from kinfolk.methods.model import ByTask, Model
 from kinfolk.methods.parameters import check_parameters, choice, number, parameters
-from kinfolk.methods.rbf_search import FeatureSearch, TaskRows, search_features
+from kinfolk.methods.rbf_search import FeatureSearch, TaskRows
 from kinfolk.methods.stream import Stream
 from kinfolk.methods.trunk_search import check_trunk, fit_trunk, try_trunk
 from kinfolk.methods.uncertainty import HeldOut
@@ -32,14 +31,13 @@ from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows, read_rows
 from kinfolk.rows.time_order import InTime, in_order
-from kinfolk.solvers.ridge import choose_penalty, typical_eigenvalue
 from kinfolk.threads import limited_threads
 
 MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's own data
 ENLARGE = 2  # times that the grid of strengths may grow at the edge where the best one lies
 FINALISTS = 4  # graphs that may share in the mixture
-CURVES_RIDGE = 1e-4  # wide bumps are nearly collinear: without it their mean has wild errors away from the rows
 CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
+LEAST_CURVES = 0.02  # gain below which curves are not worth that coefficients are harder to read
 TRUNK = "trunk"
 LEAST_TRUNK = 0.01  # share below which a trunk is not worth its trees
 
@@ -81,8 +79,9 @@ class GAMTLCV(GraphRegressor):
     n_jobs : folds in parallel, with joblib (and any of its backends)
     random_state : draws the folds, by the positions of the rows: in another order they are drawn anew
     callback : called with a `Progress` after every fold
-    nonlinear : False: lines; "auto": also radial basis functions (see `RBFGAMTL`), if they lower the held-out error by
-        more than `guard` standard errors; True: these with the share that held-out errors give them
+    nonlinear : False: lines; "splines": also a mixed model on natural splines of every input (see `SplineFeatures`), if
+        they lower the held-out error by more than `guard` standard errors; "auto": these or radial basis functions
+        (see `RBFGAMTL`), whichever gain more; True: basis functions with the share that held-out errors give them
     trunk : a model of what all tasks share, beside the lines: "auto" is boosted trees (scikit-learn's
         HistGradientBoostingRegressor, told which task a row is of), leaves and rounds chosen on the folds; or any
         regressor, whose first input is then the number of the task. It takes part if it lowers the held-out error by
@@ -100,7 +99,8 @@ class GAMTLCV(GraphRegressor):
     cv_errors_ : held-out RMSE of every task; limit_errors_ : the same without the graph
     own_errors_ : the same of a ridge per task, NaN for tasks with a single row; own_gain_ : what the model gains over
         it; own_chance_ : probability by task that its error lies so far above that of its own ridge by chance
-    nonlinear_helps_, nonlinear_gain_ : whether curves take part in predictions, and their gain over lines alone
+    nonlinear_helps_, nonlinear_gain_ : whether curves take part in predictions, and their gain over lines alone;
+        coefficients are then those of `splines_` or `rbf_`, the fitted basis, whose last columns are the inputs
     trunk_helps_, trunk_gain_, trunk_setting_ : the same of the trunk, which is the last column of `shares_`
     """
 
@@ -121,7 +121,7 @@ class GAMTLCV(GraphRegressor):
     n_jobs: int | None = None
     random_state: Any = 0
     callback: Callback | None = None
-    nonlinear: bool | str = choice(False, True, "auto")
+    nonlinear: bool | str = choice(False, True, "auto", "splines")
     trunk: Any = None
 
     def needs_two_rows(self) -> bool:
@@ -146,8 +146,8 @@ class GAMTLCV(GraphRegressor):
         return True
 
     def needs_rows(self) -> bool:
-        """Basis functions are placed among the rows, and a trunk is a model of them."""
-        return bool(self.nonlinear) or self.trunk is not None
+        """Basis functions are placed among the rows, and a trunk is a model of them; splines are left out without."""
+        return self.nonlinear in (True, "auto") or self.trunk is not None
 
     def folds_for(self, gram: GramStats, groups: Any) -> Any:
         """Twice as many folds where tasks share few rows."""
@@ -175,20 +175,19 @@ class GAMTLCV(GraphRegressor):
         )
         in_time = isinstance(groups, InTime)
         data = None
-        if self.needs_rows():
+        # Beside splines of filled in values, folds could not fill in what their own rows know.
+        bends = self.nonlinear == "splines" and not columns.gaps and gram.G.size <= MOST_NUMBERS
+        if self.needs_rows() or bends:
             data = TaskRows.of(rows, inputs, gram, fold, in_time=in_time)
-            stream = self._curves(data)
-        else:
-            stream = Stream(numbered_folds(rows, inputs, gram, fold, in_time))
+        folds = numbered_folds(rows, inputs, gram, fold, in_time) if data is None or bends else data.folds()
+        made: tuple[FeatureSearch | None, ...] = ()
+        if data is not None:
+            with limited_threads(len(data.labels), data.X.shape[1]):
+                asked = self.nonlinear if bends or self.nonlinear != "splines" else False
+                made = curves_of(data, asked, random_state=self.random_state)
+        stream = Stream(folds, *made)
         model = self._model_of(stream, columns, data)
         return self.keep(replace(model, stream=stream if streams else None), self.limited(columns, rows, inputs))
-
-    def _curves(self, data: TaskRows) -> Stream:
-        """Folds of the inputs and, if curves are asked for, of the basis functions that are best on them."""
-        if not self.nonlinear:
-            return Stream(data.folds())
-        with limited_threads(len(data.labels), data.X.shape[1]):
-            return Stream(data.folds(), search_features(data, head_error, random_state=self.random_state))
 
     def refitted(self, model: Model, rows: Rows, inputs: Array, forget: float, groups: Any) -> Model:
         """The model of the rows so far and new ones, searched for again on the folds of both."""
@@ -198,7 +197,7 @@ class GAMTLCV(GraphRegressor):
         return replace(self._model_of(stream, model.columns), stream=stream)
 
     def _model_of(self, stream: Stream, columns: Columns, data: TaskRows | None = None) -> Model:
-        lines_alone = stream.curves is None and self.trunk is None
+        lines_alone = stream.curves is None and stream.splines is None and self.trunk is None
         if lines_alone or self.learns_nothing(stream.folds.total, stream.folds):
             return self.whole_model(stream.folds.total, refilled(stream.folds, columns.gaps))
         # Curves are functions of what all rows fill in, and the lines beside them must have the same features.
@@ -208,7 +207,8 @@ class GAMTLCV(GraphRegressor):
 
     def keep(self, model: Model, columns: Columns) -> Self:
         """Become the estimator of a fitted model; curves that take part are functions of the columns."""
-        return super().keep(model, replace(columns, basis=model.details.get("rbf_")))
+        basis = model.details.get("rbf_", model.details.get("splines_"))
+        return super().keep(model, replace(columns, basis=basis))
 
     def learn_folds(self, folds: Folds) -> Model:
         """Try, mix, and fit the mixture to all rows."""
@@ -237,9 +237,13 @@ class GAMTLCV(GraphRegressor):
         lines, scale = self._search(stream.folds.with_rows())
         found = Found(lines, self._choose(lines), scale)
         total = stream.folds.total
-        if stream.curves is not None:
-            found = self._with_curves(stream.curves, found)
-            total = total if found.curves is None else stream.curves.folds.total
+        tried = [(self._with_curves(made, found), made) for made in (stream.splines, stream.curves) if made is not None]
+        if tried:
+            # What helps comes before what does not, then what gains most.
+            found, made = max(
+                tried, key=lambda one: (one[0].curves is not None, one[0].details["nonlinear_gain_"].mean)
+            )
+            total = total if found.curves is None else made.folds.total
         if self.trunk is None:
             return self._learn(found).among(total)
         assert data is not None
@@ -249,7 +253,8 @@ class GAMTLCV(GraphRegressor):
         """Curves, then the mixture of lines and curves, unless lines alone are as good and "auto" is asked for."""
         lines = straight.search
         found = replace(curves, folds=curves.folds.with_rows())
-        both = self._search_curves(found)
+        has_splines = curves.best is None
+        both = search_splines(found, lines) if has_splines else self._search_curves(found)
         beside = {
             name: line_beside_curves(member, trial, found, straight.scale)
             for name, (member, trial) in lines.tried.items()
@@ -257,11 +262,14 @@ class GAMTLCV(GraphRegressor):
         both.tried = beside | both.tried
         chosen = self._choose(both)
         gain = both.gain(straight.chosen.mixture, chosen.mixture)
-        helps = self.nonlinear is True or bool(gain.mean > self.guard * gain.standard_error)
+        helps = self.nonlinear is True or bool(gain.mean > max(self.guard * gain.standard_error, LEAST_CURVES))
         details = {"nonlinear_helps_": helps, "nonlinear_gain_": gain}
         if not helps:
             return replace(straight, details=details)
-        details |= {"rbf_": found.features, "rbf_setting_": found.best, "rbf_errors_": found.errors}
+        if has_splines:
+            details |= {"splines_": found.features}
+        else:
+            details |= {"rbf_": found.features, "rbf_setting_": found.best, "rbf_errors_": found.errors}
         return Found(both, chosen, np.ones(found.folds.total.n_features), found, details)
 
     def _with_trunk(self, data: TaskRows, found: Found) -> Model:
@@ -300,7 +308,7 @@ class GAMTLCV(GraphRegressor):
         def curved_graph(**point: Any) -> Member:
             return curved(self._member(**point))
 
-        heads = limits(found.folds.on_columns(columns), mean_ridge=CURVES_RIDGE, slopes=False)
+        heads = heads_of(found)
         own = next(head for head in heads if head.name == OWN).parameters["penalty"]
         search.add([curved(head) for head in heads if head.parameters])  # the task mean is among the lines
         intercept = "free" if self.intercept == "auto" else self.intercept
@@ -390,9 +398,3 @@ class GAMTLCV(GraphRegressor):
         for name in ("neighbors", "strengths", "ridges", "anchors", "metrics"):
             if not np.size(getattr(self, name)):
                 raise ValueError(f"{name} is empty: give at least one value to try")
-
-
-def head_error(folds: Folds) -> float:
-    """Least held-out error of heads shrunk to their mean, over penalties."""
-    head = MeanShrunk(ridge=CURVES_RIDGE * typical_eigenvalue(folds.total))
-    return float(choose_penalty(head.prepare, folds, "tasks").errors.min())

@@ -14,6 +14,7 @@ from kinfolk._version import __version__
 from kinfolk.files import replacing
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.methods.rbf import RBFFeatures
+from kinfolk.methods.splines import FADE, SplineFeatures
 
 OPSET, ML_OPSET, IR = 18, 3, 9
 
@@ -80,7 +81,7 @@ def _steps(transformers: list[Any]) -> list[Any]:
         steps += [step for _, step in transformer.steps] if isinstance(transformer, Pipeline) else [transformer]
     steps = [step for step in steps if step is not None and not (isinstance(step, str) and step == "passthrough")]
     for step in steps:
-        if type(step) not in (StandardScaler, RBFFeatures):
+        if type(step) not in (StandardScaler, RBFFeatures, SplineFeatures):
             raise ValueError(
                 f"features: {type(step).__name__} has no ONNX form here. Use None, StandardScaler, RBFFeatures or a "
                 "Pipeline of these; or apply it before the model, on both sides."
@@ -93,6 +94,8 @@ def _transformed(graph: _Graph, step: Any, X: str) -> str:
         if step.with_mean:
             X = graph.op("Sub", X, graph.constant(step.mean_))
         return graph.op("Div", X, graph.constant(step.scale_)) if step.with_std else X
+    if isinstance(step, SplineFeatures):
+        return _splines(graph, step, X)
     Z = graph.op("Mul", graph.op("Sub", X, graph.constant(step.mean_)), graph.constant(step._scale()))
     phi = _bumps(graph, step, Z)
     if not step.linear:
@@ -108,6 +111,25 @@ def _bumps(graph: _Graph, step: RBFFeatures, Z: str) -> str:
     distance = graph.op("Add", graph.op("Add", square, cross), graph.constant(np.square(C).sum(axis=1)))
     least = graph.op("Max", distance, graph.constant(np.float64(0.0)))
     return graph.op("Exp", graph.op("Div", least, graph.constant(-2.0 * step.widths_**2)))
+
+
+def _splines(graph: _Graph, step: SplineFeatures, X: str) -> str:
+    """The terms of every bent input, (u - k)+^3 times weights minus a line, which fade beyond its ends; the inputs."""
+    zero, one, three = (graph.constant(np.float64(value)) for value in (0.0, 1.0, 3.0))
+    parts = []
+    for i, column in enumerate(step.columns_):
+        low, high = step.ends_[:, i]
+        x = graph.op("Gather", X, graph.constant(np.array([column])), axis=1)
+        u = graph.op("Div", graph.op("Sub", x, graph.constant(low)), graph.constant(high - low))
+        edge = graph.op("Max", graph.op("Min", u, one), zero)
+        cubes = graph.op("Pow", graph.op("Max", graph.op("Sub", edge, graph.constant(step.knots_[i])), zero), three)
+        curve = graph.op("MatMul", cubes, graph.constant(step.weights_[i]))
+        line = graph.op(
+            "Add", graph.op("MatMul", edge, graph.constant(step.lines_[i][1:])), graph.constant(step.lines_[i][0])
+        )
+        beyond = graph.op("Div", graph.op("Abs", graph.op("Sub", u, edge)), graph.constant(np.float64(-FADE)))
+        parts.append(graph.op("Mul", graph.op("Sub", curve, line), graph.op("Exp", beyond)))
+    return graph.op("Concat", *parts, X, axis=1)
 
 
 def _long(graph: _Graph, model: Model, X: str, *, unseen: str) -> list[Any]:

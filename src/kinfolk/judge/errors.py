@@ -51,6 +51,11 @@ class Errors:
         rows = np.bincount(cell, minlength=k * n_tasks).astype(float)
         return cls(squared.reshape(k, n_tasks), rows.reshape(k, n_tasks))
 
+    def only(self, folds: range) -> Errors:
+        """The errors on some folds, which follow each other."""
+        part = slice(folds.start, folds.stop)
+        return Errors(self.squared[part], self.rows[part])
+
     @property
     def task_rows(self) -> Array:
         """Rows of every task (T,)."""

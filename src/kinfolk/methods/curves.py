@@ -1,19 +1,30 @@
-"""Curves beside lines: methods that use some of the features, and linear models in the features of all."""
+"""Curves beside lines: methods that use some of the features, linear models in the features of all, and splines."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.judge.trials import Trial
-from kinfolk.methods.mixture import Learner, Member
+from kinfolk.methods.mean_shrunk import MeanShrunk
+from kinfolk.methods.mixture import SLOPES, TOLERANCE, Learner, Member, Search, limits
 from kinfolk.methods.model import Model, placed_columns
-from kinfolk.methods.rbf import RBFFeatures
-from kinfolk.methods.rbf_search import FeatureSearch
+from kinfolk.methods.random_slopes import RandomSlopes
+from kinfolk.methods.rbf_search import FeatureSearch, TaskRows, search_features
+from kinfolk.methods.splines import TERMS, SplineFeatures
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.solvers.ridge import choose_penalty, typical_eigenvalue
+
+CURVES_RIDGE = 1e-4  # wide bumps are nearly collinear: without it their mean has wild errors away from the rows
+FIRST = 2  # folds on which splines must not lose to lines, to be tried on the others
+MOST_CURVES = 4  # inputs that are bent: those whose curves explain most
+MOST_NUMBERS = 3_000_000  # in the statistics of splines: beyond, they cost more than all that is tried beside them
+MOST_VALUES = 20_000_000  # of the features of all rows
+SINGULAR = 1e-9  # relative eigenvalue below which terms say what others say too
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +65,95 @@ def line_beside_curves(member: Member, trial: Trial, found: FeatureSearch, scale
     coef = np.zeros((*trial.coef.shape[:2], D))
     intercept = trial.intercept.copy()
     for f, features in enumerate(found.by_fold):
+        factor, origin = features.of_lines()
         W = trial.coef[f] / scale
-        coef[f][:, columns] = np.divide(W, _units(features), out=np.zeros_like(W), where=_units(features) > 0)
-        intercept[f] += W @ features.mean_
-    units = scale * _units(found.features)
+        coef[f][:, columns] = np.divide(W, factor, out=np.zeros_like(W), where=factor > 0)
+        intercept[f] += W @ origin
+    units = scale * found.features.of_lines()[0]
     there = on_columns(member, member.name, columns, np.where(units > 0, units, 1.0))
     return there, Trial(coef, intercept, trial.errors, trial.message)
 
 
-def _units(features: RBFFeatures) -> Array:
-    """The linear terms of a transformer are the inputs, about their means, times these."""
-    return np.asarray(features.scale) / features.size_
+def spline_features(data: TaskRows) -> FeatureSearch | None:
+    """Splines of the inputs and their folds; None if no input has values enough, or their statistics are too many.
+
+    Knots do not depend on the target, so all folds have those of all rows.
+    """
+    features = SplineFeatures().fit(data.X, sample_weight=data.weight)
+    D = len(features.columns_) * TERMS + data.X.shape[1]
+    if not len(features.columns_) or len(data.labels) * D**2 > MOST_NUMBERS or len(data.y) * D > MOST_VALUES:
+        return None
+    folds = data.in_basis(features).folds()
+    return FeatureSearch(None, features, (features,) * len(folds), folds, {})
+
+
+@dataclass(frozen=True)
+class BentSlopes:
+    """A mixed model of the inputs, the last `inputs` features, and of the curves of those that bend most.
+
+    Which these are is found among the rows at hand, so that folds judge it.
+    """
+
+    inputs: int
+
+    def learn(self, gram: GramStats) -> Model:
+        """Random slopes on the chosen features; the others have coefficients of 0."""
+        columns = self.columns(gram)
+        return OnColumns(RandomSlopes(tol=TOLERANCE), columns, np.ones(len(columns))).learn(gram)
+
+    def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
+        """The model of all tasks of `gram`."""
+        return self.learn(gram.with_rows()).among(gram)
+
+    def columns(self, gram: GramStats) -> NDArray[np.intp]:
+        """The terms of at most `MOST_CURVES` inputs, which explain most of what common lines leave, and all inputs."""
+        D = gram.n_features
+        lines = np.arange(D - self.inputs, D)
+        terms = np.arange(D - self.inputs).reshape(-1, TERMS)
+        if len(terms) <= MOST_CURVES:
+            return np.arange(D)
+        G = gram.G.sum(axis=0)
+        b = gram.b.sum(axis=0)
+        back = np.linalg.pinv(G[np.ix_(lines, lines)], rcond=SINGULAR, hermitian=True)
+        explained = []
+        for own in terms:
+            beside = G[np.ix_(own, lines)] @ back
+            left = G[np.ix_(own, own)] - beside @ G[np.ix_(lines, own)]
+            rest = b[own] - beside @ b[lines]
+            explained.append(float(rest @ np.linalg.pinv(left, rcond=SINGULAR, hermitian=True) @ rest))
+        best = np.sort(np.argsort(-np.array(explained), kind="stable")[:MOST_CURVES])
+        return np.concatenate([terms[best].ravel(), lines])
+
+
+def search_splines(found: FeatureSearch, lines: Search) -> Search:
+    """The mixed model of splines on the folds that `lines` were tried on; dropped if it loses to them on two."""
+    search = Search(found.folds, lines.n_jobs, lines.callback)
+    member = Member(f"curves, {SLOPES}", BentSlopes(lines.folds.total.n_features))
+    k = len(found.folds)
+    last = range(max(k - FIRST, 0), k)  # in time, those with the most rows to train on
+    usual = lines.trial(lines.usual()).errors
+    trial = search.trial_on(member, last)
+    if trial.errors.gain_over(usual.only(last)).mean < 0:
+        search.dropped[member.name] = member, trial
+    elif last[0] > 0:
+        trial = search.trial_on(member, range(last[0])).joined(trial)
+    if not search.dropped:
+        search.tried[member.name] = member, trial
+    return search
+
+
+def curves_of(data: TaskRows, nonlinear: bool | str, *, random_state: Any) -> tuple[FeatureSearch | None, ...]:
+    """The basis functions that are best on the folds, and splines, as they are asked for."""
+    bumps = search_features(data, head_error, random_state=random_state) if nonlinear in (True, "auto") else None
+    return bumps, spline_features(data) if nonlinear in ("splines", "auto") else None
+
+
+def heads_of(found: FeatureSearch) -> list[Member]:
+    """The methods without a graph on basis functions."""
+    return limits(found.folds.on_columns(found.columns), mean_ridge=CURVES_RIDGE, slopes=False)
+
+
+def head_error(folds: Folds) -> float:
+    """Least held-out error of heads shrunk to their mean, over penalties."""
+    head = MeanShrunk(ridge=CURVES_RIDGE * typical_eigenvalue(folds.total))
+    return float(choose_penalty(head.prepare, folds, "tasks").errors.min())

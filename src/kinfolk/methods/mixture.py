@@ -182,13 +182,17 @@ class Search:
             self.tried.update(first)
             return
         best = self.trial(self.finalists(1)[0]).errors
-        best = Errors(best.squared[:1], best.rows[:1])
+        best = best.only(range(1))
         for name, (_, trial) in first.items():
             gain = trial.errors.gain_over(best)
             if gain.mean < -max(HOPELESS, CERTAIN * gain.standard_error):
                 self.dropped[name] = first[name]
         left = self._try([member for member in members if member.name not in self.dropped], range(1, len(self.folds)))
         self.tried.update({name: (member, first[name][1].joined(rest)) for name, (member, rest) in left.items()})
+
+    def trial_on(self, member: Member, only: range) -> Trial:
+        """What a member predicts on some folds."""
+        return self._try([member], only)[member.name][1]
 
     def _try(self, members: list[Member], only: range) -> dict[str, tuple[Member, Trial]]:
         methods = [member.draft or member.method for member in members]

@@ -126,6 +126,11 @@ class RBFFeatures(TransformerMixin, BaseEstimator):
         inputs = _check_feature_names_in(self, input_features)
         return np.array([*names, *inputs] if self.linear else names, dtype=object)
 
+    def of_lines(self) -> tuple[Array, Array]:
+        """Factors of the linear terms, and what is taken away from the inputs before."""
+        check_is_fitted(self, "centers_")
+        return self._scale() / self.size_, self.mean_
+
     def _check_parameters(self) -> None:
         if isinstance(self.n_centers, bool) or int(self.n_centers) != self.n_centers or self.n_centers < 1:
             raise ValueError(f"n_centers={self.n_centers!r} must be a whole number, at least 1")

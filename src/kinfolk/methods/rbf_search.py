@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.methods.rbf import RBFFeatures, slope_scale
+from kinfolk.methods.splines import SplineFeatures
 from kinfolk.rows.fold_numbers import check_fold_numbers, generator
 from kinfolk.rows.folds import Folds, train_on_the_past
 from kinfolk.rows.gram import Array, GramStats
@@ -22,6 +23,7 @@ CENTERS = (20, 50, 100)
 WIDTHS = (1.0, 2.0, 4.0, 8.0)
 LINEAR = (False, True)
 SEARCHED = 2  # folds on which settings are compared; the one that is chosen is judged on all
+Basis = RBFFeatures | SplineFeatures
 LEAST = 1e-6  # weight of inputs that the target does not follow: no distance, but a line may still use them
 
 
@@ -59,7 +61,7 @@ class Axes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TaskRows:
-    """Rows (n, d) with targets, task numbers (`labels[codes]` are the tasks), numbers of folds, and weights or None.
+    """Rows (n, d) with targets, task numbers (`labels[codes]` are the tasks), numbers of folds, weights, and names.
 
     Folds are numbered from 0; in the order of time -1 are rows that are never held out.
     """
@@ -70,6 +72,7 @@ class TaskRows:
     labels: NDArray[Any]
     fold: NDArray[np.intp]
     weight: Array | None = None
+    names: tuple[str, ...] | None = None  # of the columns of X
 
     @classmethod
     def of(cls, rows: Rows, X: Array, gram: GramStats, fold: NDArray[np.intp], *, in_time: bool) -> TaskRows:
@@ -78,7 +81,12 @@ class TaskRows:
         check_fold_numbers(fold[at.row])
         # In time, rows that are never held out have the number -1.
         number = np.unique(fold[at.row], return_inverse=True)[1].reshape(-1) - int(in_time)
-        return cls(X[at.row], at.y, at.codes, gram.labels, number, at.weight)
+        return cls(X[at.row], at.y, at.codes, gram.labels, number, at.weight, gram.feature_names)
+
+    def in_basis(self, features: SplineFeatures) -> TaskRows:
+        """The same rows with other features, by name."""
+        names = tuple(map(str, features.get_feature_names_out(self.names)))
+        return replace(self, X=features.transform(self.X), names=names)
 
     def with_rows(self) -> TaskRows:
         """The same with the tasks that have rows alone."""
@@ -93,37 +101,44 @@ class TaskRows:
     def folds(self, k: int | None = None) -> Folds:
         """Folds of the inputs as they are; k of them, if some may be empty."""
         first = min(int(self.fold.min()), 0)
-        parts = Folds.of_rows(self.X, self.y, self.codes, self.labels, self.fold - first, weight=self.weight, k=k)
+        about: dict[str, Any] = {"weight": self.weight, "feature_names": self.names, "k": k}
+        parts = Folds.of_rows(self.X, self.y, self.codes, self.labels, self.fold - first, **about)
         return train_on_the_past(parts) if first < 0 else parts
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureSearch:
-    """What `search_features` found.
+    """What `search_features` found, or splines, for which there is nothing to search.
 
     Attributes
     ----------
-    best : the setting of least error
-    features : its transformer, fitted on all rows, bumps first and then linear terms
+    best : the setting of least error; None of splines
+    features : its transformer, fitted on all rows, bumps or curves first and then linear terms
     by_fold : the same, fitted on the training rows of every fold
     folds : statistics of all these features, every fold with its own
     errors : setting -> cross-validated error, for all that were tried, in their order
     """
 
-    best: Setting
-    features: RBFFeatures
-    by_fold: tuple[RBFFeatures, ...]
+    best: Setting | None
+    features: Basis
+    by_fold: tuple[Basis, ...]
     folds: Folds
     errors: dict[Setting, float]
 
     @property
     def columns(self) -> NDArray[np.intp]:
         """The features that the best setting uses: without linear terms the bumps alone."""
-        return np.arange(self.folds.total.n_features if self.best.linear else len(self.features.centers_))
+        if isinstance(self.features, SplineFeatures) or (self.best is not None and self.best.linear):
+            return np.arange(self.folds.total.n_features)
+        return np.arange(len(self.features.centers_))
 
     def folds_of(self, data: TaskRows) -> Folds:
         """Statistics of other rows in the features that were found, which stay as they are."""
-        makers = [(features, data.fold != f, data.fold == f) for f, features in enumerate(self.by_fold)]
+        if isinstance(self.features, SplineFeatures):  # the same in all folds
+            return data.in_basis(self.features).folds(len(self.by_fold))
+        makers: list[tuple[Basis, Any, Any]] = [
+            (features, data.fold != f, data.fold == f) for f, features in enumerate(self.by_fold)
+        ]
         return _folds_in(data, self.features, slice(None), makers)
 
     def of_fold(self, f: int, X: Array) -> Array:
@@ -202,7 +217,7 @@ def _folds(data: TaskRows, setting: Setting, makers: list[_Maker], total: _Maker
     return _folds_in(data, (total or makers[0])(setting), judged, by_fold)
 
 
-def _folds_in(data: TaskRows, total: RBFFeatures, judged: Any, by_fold: list[tuple[RBFFeatures, Any, Any]]) -> Folds:
+def _folds_in(data: TaskRows, total: Basis, judged: Any, by_fold: list[tuple[Basis, Any, Any]]) -> Folds:
     """Folds in given features: of the total with its rows, and of every fold with its training and held-out rows."""
     first = total.transform(data.X)
     trained = []
@@ -214,7 +229,7 @@ def _folds_in(data: TaskRows, total: RBFFeatures, judged: Any, by_fold: list[tup
     return Folds(data.gram(first, judged), tuple(held_out), tuple(trained))
 
 
-def _with_width(features: RBFFeatures, X: Array, width: int) -> Array:
+def _with_width(features: Basis, X: Array, width: int) -> Array:
     """Features with so many columns: a fold with fewer distinct rows has fewer bumps, and zeros in their place."""
     terms = X.shape[1] * features.linear
     phi = features.transform(X)

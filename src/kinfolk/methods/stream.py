@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -18,10 +19,11 @@ from kinfolk.rows.tasks import Rows
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Statistics of the folds of all rows so far: of the inputs, and of the curves that the first rows led to."""
+    """Statistics of the folds of all rows so far: of the inputs, and of the curves and splines of the first rows."""
 
     folds: Folds
     curves: FeatureSearch | None = None
+    splines: FeatureSearch | None = None
 
     def plus(self, rows: Rows, X: Array, *, forget: float = 1.0, groups: Any = None, random_state: Any = None) -> Self:
         """With new rows of inputs X, after the weight of all earlier ones was multiplied by `forget`.
@@ -56,14 +58,18 @@ class Stream:
         return common_rows(data.X, data.codes) if shared else None
 
     def _plus(self, data: TaskRows, forget: float) -> Self:
-        curves = self.curves
-        if curves is not None:
-            curves = replace(curves, folds=curves.folds.scaled(forget) + curves.folds_of(data))
-        return replace(self, folds=self.folds.scaled(forget) + data.folds(len(self.folds)), curves=curves)
+        def grown(found: FeatureSearch) -> Folds:
+            return found.folds.scaled(forget) + found.folds_of(data)
+
+        return self._with(self.folds.scaled(forget) + data.folds(len(self.folds)), grown)
 
     def select(self, tasks: NDArray[Any]) -> Self:
         """The stream of some tasks, by position."""
-        curves = self.curves
-        if curves is not None:
-            curves = replace(curves, folds=curves.folds.select(tasks))
-        return replace(self, folds=self.folds.select(tasks), curves=curves)
+        return self._with(self.folds.select(tasks), lambda found: found.folds.select(tasks))
+
+    def _with(self, folds: Folds, of_features: Callable[[FeatureSearch], Folds]) -> Self:
+        """Other folds, of the inputs and of all features that are made of them."""
+        curves, splines = (
+            None if found is None else replace(found, folds=of_features(found)) for found in (self.curves, self.splines)
+        )
+        return replace(self, folds=folds, curves=curves, splines=splines)

@@ -14,6 +14,7 @@ from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model, Part, Population
 from kinfolk.methods.rbf import RBFFeatures
 from kinfolk.methods.rbf_search import FeatureSearch
+from kinfolk.methods.splines import SplineFeatures
 from kinfolk.methods.stream import Stream
 from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
@@ -218,13 +219,14 @@ def _check_columns(columns: Any, T: int) -> None:
 
 def _check_stream(stream: Stream, T: int) -> None:
     """Statistics of folds of the same T tasks, each kind with its own features."""
-    curves = stream.curves
-    require(curves is None or isinstance(curves, FeatureSearch), "the curves of a stream")
-    if curves is not None:
-        fitted = (curves.features, *curves.by_fold)
-        require(all(type(features) is RBFFeatures for features in fitted), "the curves of a stream")
-        require(len(curves.by_fold) == len(curves.folds.held_out), "the curves of a stream")
-    for folds in (stream.folds, *(() if curves is None else (curves.folds,))):
+    made = [(stream.curves, RBFFeatures), (stream.splines, SplineFeatures)]
+    known = [(found, kind) for found, kind in made if found is not None]
+    for found, kind in known:
+        require(isinstance(found, FeatureSearch), "the curves of a stream")
+        fitted = (found.features, *found.by_fold)
+        require(all(type(features) is kind for features in fitted), "the curves of a stream")
+        require(len(found.by_fold) == len(found.folds.held_out), "the curves of a stream")
+    for folds in (stream.folds, *(found.folds for found, _ in known)):
         require(isinstance(folds, Folds), "the folds of a stream")
         parts = (folds.total, *folds.held_out, *(folds.own or ()))
         d = folds.total.n_features

@@ -18,6 +18,7 @@ from kinfolk.methods.model import ByTask, Course, Model, Part, Population
 from kinfolk.methods.rbf import RBFFeatures
 from kinfolk.methods.rbf_search import FeatureSearch, Setting
 from kinfolk.methods.registry import all_methods
+from kinfolk.methods.splines import SplineFeatures
 from kinfolk.methods.stream import Stream
 from kinfolk.methods.structures import Edge, TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
@@ -36,6 +37,7 @@ TRANSFORMERS: dict[str, type[Any]] = {
     cls.__name__: cls
     for cls in (
         RBFFeatures,
+        SplineFeatures,
         TableRules,
         pipeline.Pipeline,
         pipeline.FeatureUnion,

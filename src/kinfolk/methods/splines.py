@@ -1,0 +1,117 @@
+"""Natural splines of every input, for curves that cost little more than lines: knots need no target, so no search."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from kinfolk.rows.gram import TINY, Array
+
+# Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
+KNOTS = 5  # of every input; inputs with fewer distinct values have no curve
+TERMS = KNOTS - 2  # of every curve
+OUTER = 0.05  # quantile of the first knot, and of the last one from above
+FADE = 1.0  # of the range, beyond its ends, over which a curve returns to its line, by a factor of e
+
+
+class SplineFeatures(TransformerMixin, BaseEstimator):
+    """Natural cubic splines of every input without their lines, followed by the inputs as they are.
+
+    With u an input in units of its range and k_1 < ... < k_K the knots, the terms are
+
+        n_j(u) = d_j(u) - d_{K-1}(u),    d_j(u) = ((u - k_j)+^3 - (u - k_K)+^3) / (k_K - k_j),    j = 1, ..., K - 2,
+
+    each minus its line of least squares over the distinct values of the input, in units of what is left. So
+    coefficients of the terms say how a relation bends, and those of the inputs where it leads on average. Beyond the
+    range of the input the terms are those of its end, and fade: a curve returns to its line.
+
+    Attributes
+    ----------
+    columns_ : (m,), positions of the inputs with at least five distinct values
+    ends_ : (2, m), least and largest value of these
+    knots_ : (m, K), in units of the range; weights_ : (m, K, K - 2), of the cubes; lines_ : (m, 2, K - 2)
+
+    Examples
+    --------
+    A parabola is a line and a curve; the terms have no line of their own.
+
+    >>> x = np.linspace(-1, 1, 9)[:, None]
+    >>> terms = SplineFeatures().fit(x).transform(x)
+    >>> terms.shape, bool(np.abs(x.T @ terms[:, :3]).max() < 1e-9)
+    ((9, 4), True)
+    """
+
+    linear: ClassVar[bool] = True  # the inputs follow the terms
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Place the knots; y is not used, and rows that are there twice count once."""
+        X = validate_data(self, X, dtype=np.float64)
+        X = X if sample_weight is None else X[np.asarray(sample_weight) > 0]
+        values = [np.unique(column) for column in X.T]
+        self.columns_ = np.array([j for j, v in enumerate(values) if len(v) >= KNOTS], np.intp)
+        bent = [values[j] for j in self.columns_]
+        m = len(bent)
+        self.ends_ = np.array([[v[0] for v in bent], [v[-1] for v in bent]]).reshape(2, m)
+        units = [(v - v[0]) / (v[-1] - v[0]) for v in bent]
+        self.knots_ = np.array([np.quantile(u, np.linspace(OUTER, 1 - OUTER, KNOTS)) for u in units]).reshape(m, KNOTS)
+        self.weights_ = np.array([_weights(k) for k in self.knots_]).reshape(m, KNOTS, TERMS)
+        self.lines_ = np.zeros((m, 2, TERMS))
+        for i, u in enumerate(units):
+            self._take_line_away(i, u)
+        return self
+
+    def _take_line_away(self, i: int, u: Array) -> None:
+        """Terms of the i-th bent input minus their lines, in units of their standard deviation."""
+        terms = _cubes(u, self.knots_[i]) @ self.weights_[i]
+        ones = np.column_stack([np.ones(len(u)), u])
+        line = np.linalg.lstsq(ones, terms, rcond=None)[0]
+        size = np.maximum((terms - ones @ line).std(axis=0), TINY)
+        self.weights_[i] /= size
+        self.lines_[i] = line / size
+
+    def transform(self, X: Any) -> Array:
+        """The terms of all bent inputs, (n, m (K - 2)), and then the inputs."""
+        check_is_fitted(self, "columns_")
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        low, high = self.ends_
+        u = (X[:, self.columns_] - low) / (high - low)
+        edge = np.clip(u, 0.0, 1.0)
+        cubes = _cubes(edge[:, :, None], self.knots_)
+        lines = self.lines_[:, 0] + edge[:, :, None] * self.lines_[:, 1]
+        terms = np.einsum("nik,ikj->nij", cubes, self.weights_) - lines
+        terms *= np.exp(-np.abs(u - edge) / FADE)[:, :, None]
+        return np.hstack([terms.reshape(len(X), -1), X])
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """`curve 1 of x`, `curve 2 of x`, ..., and then the names of the inputs."""
+        check_is_fitted(self, "columns_")
+        inputs = _check_feature_names_in(self, input_features)
+        terms = [f"curve {j} of {inputs[i]}" for i in self.columns_ for j in range(1, KNOTS - 1)]
+        return np.array([*terms, *inputs], dtype=object)
+
+    def of_lines(self) -> tuple[Array, Array]:
+        """Factors of the inputs among the features, and what is taken away from them before."""
+        d = self.n_features_in_
+        return np.ones(d), np.zeros(d)
+
+
+def _cubes(u: Array, knots: Array) -> Array:
+    """(u - k)+^3 for every knot."""
+    return np.asarray(np.maximum((u if u.ndim > 1 else u[:, None]) - knots, 0.0) ** 3)
+
+
+def _weights(k: Array) -> Array:
+    """Weights (K, K - 2) of the cubes in the terms of a natural spline with knots k."""
+    K = len(k)
+    W = np.zeros((K, K - 2))
+    before = 1 / (k[-1] - k[-2])
+    for j in range(K - 2):
+        own = 1 / (k[-1] - k[j])
+        W[j, j] = own
+        W[-2, j] = -before
+        W[-1, j] = before - own
+    return W

@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from kinfolk import GAMTLCV, load
+from kinfolk.baselines import RandomSlopes
+from kinfolk.methods.curves import MOST_CURVES, BentSlopes
+from kinfolk.methods.splines import FADE, KNOTS, TERMS, SplineFeatures
+from kinfolk.rows.folds import Folds
+from kinfolk.rows.gram import GramStats
+
+QUICK = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,)}
+
+
+def rows(seed, T, n, d):
+    rng = np.random.default_rng(seed)
+    return np.column_stack([np.repeat(np.arange(T), n), rng.uniform(-1, 1, (T * n, d))]), rng
+
+
+def bent(seed=0, T=12, n=25):
+    """Curves that tasks share up to a factor, beside a line."""
+    table, rng = rows(seed, T, n, 2)
+    factor = 1 + 0.3 * rng.normal(size=T)[table[:, 0].astype(int)]
+    return table, np.sin(3 * table[:, 1]) * factor + 0.5 * table[:, 2] + 0.2 * rng.normal(size=len(table))
+
+
+def test_terms_are_the_natural_spline_of_the_textbook_without_its_line():
+    """Least squares on the terms and the input fit any natural spline with the same knots: here the basis of a book."""
+    x = np.sort(np.random.default_rng(0).uniform(2, 5, 60))
+    features = SplineFeatures().fit(x[:, None])
+    k = features.ends_[0, 0] + features.knots_[0] * (features.ends_[1, 0] - features.ends_[0, 0])
+
+    def d(j):
+        return (np.maximum(x - k[j], 0) ** 3 - np.maximum(x - k[-1], 0) ** 3) / (k[-1] - k[j])
+
+    book = np.column_stack([d(j) - d(KNOTS - 2) for j in range(TERMS)])
+    own = np.column_stack([np.ones(60), features.transform(x[:, None])])
+    fitted = own @ np.linalg.lstsq(own, book, rcond=None)[0]
+    np.testing.assert_allclose(fitted, book, atol=1e-9 * np.abs(book).max())
+    line = np.column_stack([np.ones(60), x])
+    np.testing.assert_allclose(line.T @ own[:, 1:-1], 0.0, atol=1e-8)
+
+
+def test_beyond_its_range_a_curve_returns_to_its_line():
+    x = np.linspace(0, 1, 20)[:, None]
+    features = SplineFeatures().fit(x)
+    end, beyond, far = features.transform(np.array([[1.0], [1.0 + FADE], [50.0]]))
+    np.testing.assert_allclose(beyond[:TERMS], end[:TERMS] * np.exp(-1), rtol=1e-12)
+    np.testing.assert_allclose(far[:TERMS], 0.0, atol=1e-12)
+    assert far[TERMS] == 50.0
+
+
+def test_units_and_copies_of_rows_change_nothing():
+    table, _ = rows(1, 3, 20, 2)
+    X = table[:, 1:]
+    plain = SplineFeatures().fit(X).transform(X)[:, : 2 * TERMS]
+    np.testing.assert_allclose(SplineFeatures().fit(7 * X - 3).transform(7 * X - 3)[:, : 2 * TERMS], plain, atol=1e-8)
+    twice = SplineFeatures().fit(np.vstack([X, X[:30]])).transform(X)[:, : 2 * TERMS]
+    np.testing.assert_allclose(twice, plain, atol=1e-12)
+    weight = np.repeat([1.0, 0.0], [40, 20])
+    some = SplineFeatures().fit(X[:40]).transform(X)
+    np.testing.assert_allclose(SplineFeatures().fit(X, sample_weight=weight).transform(X), some, atol=1e-12)
+
+
+def test_inputs_with_few_values_have_no_curve_and_names_say_which_have():
+    X = np.column_stack([np.arange(12) % 2, np.arange(12.0), np.arange(12) % 4])
+    features = SplineFeatures().fit(X)
+    assert features.columns_.tolist() == [1]
+    names = [f"curve {j} of x1" for j in (1, 2, 3)]
+    assert features.get_feature_names_out().tolist() == [*names, "x0", "x1", "x2"]
+
+
+def test_only_the_inputs_that_bend_most_are_bent():
+    table, rng = rows(2, 6, 60, MOST_CURVES + 3)
+    X = table[:, 1:]
+    y = np.square(X[:, 2]) + np.abs(X[:, 5]) + 0.1 * rng.normal(size=len(X))
+    phi = SplineFeatures().fit(X).transform(X)
+    gram = GramStats.from_rows(phi, y, table[:, 0])
+    columns = BentSlopes(X.shape[1]).columns(gram)
+    assert len(columns) == MOST_CURVES * TERMS + X.shape[1]
+    assert set(range(2 * TERMS, 3 * TERMS)) | set(range(5 * TERMS, 6 * TERMS)) < set(columns.tolist())
+    W = BentSlopes(X.shape[1]).learn(gram).coef
+    np.testing.assert_array_equal(np.delete(W, columns, axis=1), 0.0)
+
+
+def test_curves_of_tasks_are_found_and_halve_the_squared_error():
+    table, y = bent(n=50)
+    train = np.arange(len(y)) % 2 == 0
+    model, lines = (
+        GAMTLCV(task=0, nonlinear=asked, **QUICK).fit(table[train], y[train]) for asked in ("splines", False)
+    )
+    assert model.nonlinear_helps_ and model.coef_.shape == (12, 2 * TERMS + 2)
+    slopes = RandomSlopes(task=0).fit(table[train], y[train])
+    own, *others = (np.mean((m.predict(table[~train]) - y[~train]) ** 2) for m in (model, lines, slopes))
+    assert own < 0.5 * min(others)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_where_relations_are_straight_lines_predict_alone(seed):
+    table, rng = rows(seed, 8, 12, 3)
+    y = table[:, 1] + rng.normal(size=8)[table[:, 0].astype(int)] * table[:, 2] + rng.normal(size=len(table))
+    model = GAMTLCV(task=0, nonlinear="splines", **QUICK).fit(table, y)
+    assert not model.nonlinear_helps_
+    lines = GAMTLCV(task=0, nonlinear=False, **QUICK).fit(table, y)
+    np.testing.assert_allclose(model.predict(table), lines.predict(table), rtol=1e-9)
+
+
+def test_statistics_alone_give_lines():
+    table, y = bent()
+    gram = GramStats.from_rows(table[:, 1:], y, table[:, 0])
+    folds = Folds.of_rows(table[:, 1:], y, table[:, 0].astype(int), gram.labels, np.arange(len(y)) % 5)
+    model = GAMTLCV(nonlinear="splines", **QUICK).fit_folds(folds)
+    assert model.coef_.shape == (12, 2)
+
+
+def test_a_model_of_splines_is_stored_and_goes_on_with_more_rows(tmp_path):
+    table, y = bent()
+    model = GAMTLCV(task=0, nonlinear="splines", **QUICK)
+    model.partial_fit(table[::2], y[::2])
+    model.partial_fit(table[1::2], y[1::2])
+    assert model.nonlinear_helps_ and model.score(table, y) > 0.85
+    model.save(tmp_path / "bent.kin")
+    again = load(tmp_path / "bent.kin")
+    np.testing.assert_array_equal(again.predict(table), model.predict(table))
+    again.partial_fit(table[:50], y[:50])
+    assert np.isfinite(again.predict(table)).all()
+
+
+def test_the_better_of_splines_and_bumps_takes_part():
+    table, y = bent()
+    model = GAMTLCV(task=0, nonlinear="auto", **QUICK).fit(table, y)
+    alone = GAMTLCV(task=0, nonlinear="splines", **QUICK).fit(table, y)
+    assert model.nonlinear_gain_.mean >= alone.nonlinear_gain_.mean
+    assert clone(model).nonlinear == "auto"
