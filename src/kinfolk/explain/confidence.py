@@ -11,18 +11,21 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.explain.draws import FreshNoise, Reweighted
+from kinfolk.explain.groupings import Pairs
 from kinfolk.explain.joint import OWN_ROWS, Joint, graph_of, joint_of, own_residuals, position, quietly, rows_like
 from kinfolk.explain.kin import TEST_LEVEL, CommonPopulation, population_of, related
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.gamtl.shown import shown_graph
 from kinfolk.methods.model import Fitted, Model, as_model
-from kinfolk.methods.structures import TaskGraph
+from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.progress import Callback, report
 from kinfolk.rows.fold_numbers import generator
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.graph.edges import entries
 
-SWEEPS = 15  # Gibbs steps per task in a resample: fewer than for `kinship`, as there are many resamples
+STEPS = 15_000  # Gibbs steps in a resample: fewer than for `kinship`, as there are many resamples
+SWEEPS = 3, 15  # but at least and at most so many per task
+EVERY_PAIR = 1000  # tasks up to which every pair is judged, and beyond only those that are joined
 TOLERANCE = 1e-4  # of the alternation in a resample
 
 
@@ -123,7 +126,7 @@ def edge_confidence(
     joint = joint_of(model, "edge_confidence")
     rng = generator(random_state)
     source, words = _source(model, joint, X, y, groups)
-    resample = _Resample(model, joint, _kin_among(model, joint), _noise_of_resamples(joint))
+    resample = _Resample(model, joint, _kin_among(model, joint), _noise_of_resamples(joint), _pairs(joint.graph))
     total = _Read(sparse.csr_array(2 * joint.gram.labels.shape), sparse.csr_array(2 * joint.gram.labels.shape))
     jobs = (delayed(resample.read)(source, own) for own in rng.spawn(n))
     for k, read in enumerate(Parallel(n_jobs=n_jobs, return_as="generator")(jobs)):
@@ -166,6 +169,14 @@ def _noise_of_resamples(joint: Joint) -> Array:
     return 2 * np.maximum(joint.noise, least)
 
 
+def _pairs(graph: TaskGraph) -> Pairs:
+    """The pairs to be judged."""
+    if len(graph.labels) <= EVERY_PAIR:
+        return np.triu_indices(len(graph.labels), k=1)
+    i, j, _ = heaviest_edges(graph.adjacency)
+    return i, j
+
+
 class _Read(NamedTuple):
     """Probabilities that pairs are kin, and the pairs that are joined in the graph that would be shown, both (T, T)."""
 
@@ -175,22 +186,28 @@ class _Read(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Resample:
-    """Reads other statistics of the same tasks, with this `noise`; `population` is None where no two are kin."""
+    """Reads `pairs` in other statistics of the same tasks, with this `noise`; without a `population` none are kin."""
 
     model: Model
     joint: Joint
     population: CommonPopulation | None
     noise: Array
+    pairs: Pairs
 
     def read(self, source: FreshNoise | Reweighted, rng: np.random.Generator) -> _Read:
         """One resample."""
         gram = source.draw(rng)
         if gram.n_tasks != self.joint.gram.n_tasks:
             gram = gram.reindex(self.joint.gram.labels)
-        probability = np.zeros((gram.n_tasks, gram.n_tasks))
+        T = gram.n_tasks
+        probability = sparse.csr_array((T, T))
         if self.population is not None:
-            probability = self.population.on(gram, self.noise).together(rng, SWEEPS)
-        return _Read(sparse.csr_array(probability), self._shown(gram).astype(bool).astype(float))
+            sweeps = int(np.clip(STEPS // T, *SWEEPS))
+            shares = self.population.on(gram, self.noise).together(rng, self.pairs, sweeps)
+            i, j = (axis[shares > 0] for axis in self.pairs)
+            upper = sparse.coo_array((shares[shares > 0], (i, j)), shape=(T, T))
+            probability = sparse.csr_array(upper + upper.T)
+        return _Read(probability, self._shown(gram).astype(bool).astype(float))
 
     def _shown(self, gram: GramStats) -> sparse.csr_array:
         """The graph that would be shown."""

@@ -21,6 +21,7 @@ LEAST_SWEEPS = 21
 MOST_SWEEPS = 60
 LEAST_OPEN = 0.1  # alpha of the Chinese restaurant process: from this to one for 20 tasks; larger ones split groups
 TASKS_PER_OPENNESS = 20
+Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]  # positions of both tasks
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +39,8 @@ class Messages:
     constant: float
 
 
-def together(widths: Sequence[Messages], rng: np.random.Generator, sweeps: int | None = None) -> Array:
-    """Share of drawn groupings in which two tasks are in one group, (T, T) with zero diagonal.
+def together(widths: Sequence[Messages], rng: np.random.Generator, pairs: Pairs, sweeps: int | None = None) -> Array:
+    """Share of drawn groupings in which the two tasks of every pair are in one group.
 
     Parameters
     ----------
@@ -49,7 +50,8 @@ def together(widths: Sequence[Messages], rng: np.random.Generator, sweeps: int |
     T = len(widths[0].u)
     sweeps = sweeps or int(np.clip(SWEEPS // T, LEAST_SWEEPS, MOST_SWEEPS))
     grouping = _Grouping(widths[-1])
-    counted = np.zeros((T, T))
+    i, j = pairs
+    counted = np.zeros(len(i))
     alpha = 1.0
     for sweep in range(sweeps):
         for t in rng.permutation(T):
@@ -58,8 +60,7 @@ def together(widths: Sequence[Messages], rng: np.random.Generator, sweeps: int |
         alpha = _draw_alpha(grouping.size, rng)
         grouping.take(widths[_drawn([grouping.evidence(width) for width in widths], rng)])
         if sweep >= sweeps // 3:
-            counted += (grouping.member[:, None] == grouping.member) & (grouping.member >= 0)
-    np.fill_diagonal(counted, 0.0)
+            counted += (grouping.member[i] == grouping.member[j]) & (grouping.member[i] >= 0)
     return counted / (sweeps - sweeps // 3)
 
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, logit, polygamma
 
-from kinfolk.explain.groupings import Messages, evidence, together
+from kinfolk.explain.groupings import Messages, Pairs, evidence, together
 from kinfolk.explain.joint import graph_of, own_residuals, position
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
@@ -142,7 +142,10 @@ def kinship(model: Fitted, *, random_state: Any = 0) -> Kinship | None:
     p_value = 1.0 if population is None else population.p_value(rng)
     probability = np.zeros((T, T))
     if population is not None and p_value <= TEST_LEVEL:
-        probability[np.ix_(model.seen, model.seen)] = population.together(rng)
+        at = np.flatnonzero(model.seen)
+        i, j = np.triu_indices(len(at), k=1)
+        probability[at[i], at[j]] = population.together(rng, (i, j))
+        probability += probability.T
     return Kinship(probability, model.labels, p_value)
 
 
@@ -222,11 +225,11 @@ class CommonPopulation:
             above += evidence_of_kin(self.ratios(b, tasks)) >= observed
         return (1 + above) / (1 + NULL_SETS)
 
-    def together(self, rng: np.random.Generator, sweeps: int | None = None) -> Array:
-        """Share of drawn groupings in which two tasks are in one group, (T, T) with zero diagonal."""
+    def together(self, rng: np.random.Generator, pairs: Pairs, sweeps: int | None = None) -> Array:
+        """Share of drawn groupings in which the two tasks of every pair are in one group."""
         everyone = np.arange(len(self.noise))
         widths = [self.messages(self.gram.b, everyone, within) for within in WITHIN]
-        return together(widths, rng, sweeps)
+        return together(widths, rng, pairs, sweeps)
 
 
 def related(model: Model) -> NDArray[np.bool_]:
