@@ -114,6 +114,14 @@ def test_the_same_seed_gives_the_same_numbers_in_parallel_too(confidence, model)
     assert (again.confidence != confidence.confidence).nnz == 0
 
 
+def test_among_many_tasks_only_joined_pairs_are_judged_and_alike(confidence, model, monkeypatch):
+    monkeypatch.setattr("kinfolk.explain.confidence.EVERY_PAIR", 5)
+    few = edge_confidence(model, n=20, random_state=5).confidence.toarray()
+    joined = model.adjacency_.toarray() > 0
+    np.testing.assert_allclose(few[joined], confidence.confidence.toarray()[joined])
+    assert not few[~joined].any()
+
+
 def test_progress_is_reported_to_the_end(model):
     seen = []
     edge_confidence(model, n=3, callback=seen.append)
