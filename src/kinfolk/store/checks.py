@@ -11,7 +11,7 @@ from scipy import sparse
 from kinfolk.methods.couplings import Alone, Hub, ToMean
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.model import Course, Model, Part, Population
+from kinfolk.methods.model import Model, Part, Population
 from kinfolk.methods.rbf import RBFFeatures
 from kinfolk.methods.rbf_search import FeatureSearch
 from kinfolk.methods.splines import SplineFeatures
@@ -19,7 +19,6 @@ from kinfolk.methods.stream import Stream
 from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
 from kinfolk.methods.trunk import CATEGORIES, LEAVES, BoostedTrees, Trunk
-from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.rows.columns import Columns
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
@@ -83,7 +82,7 @@ def field_kinds(cls: type[Any]) -> dict[str, tuple[type[Any], ...]]:
 
     Examples
     --------
-    >>> field_kinds(HeldOut)["training"]
+    >>> field_kinds(Population)["intercept"]
     (<class 'float'>, <class 'int'>, <class 'numpy.number'>)
     """
     texts = {name: str(getattr(kind, "__forward_arg__", kind)) for name, kind in cls.__annotations__.items()}
@@ -169,6 +168,9 @@ def check_model(estimator: Any) -> None:
     model = vars(estimator).get("model_")
     require(isinstance(model, Model), "the model is not fitted")
     assert isinstance(model, Model)
+    # Those of files of format 1 were put together from attributes.
+    for record in (model, model.population, model.held_out, model.course, model.columns):
+        check_record(record)
     W = model.coef
     require(isinstance(W, np.ndarray) and W.ndim == 2 and is_labels(model.labels), "coefficients without tasks")
     T, d = W.shape
@@ -190,8 +192,9 @@ def check_model(estimator: Any) -> None:
     for name in model.details:
         require(_is_attribute(name), f"the attribute {name[:40]!r}")
     held_out = model.held_out
-    require(held_out is None or (isinstance(held_out, HeldOut) and has_shape(held_out.errors, T)), "its errors")
-    require(model.course is None or isinstance(model.course, Course), "its course")
+    require(held_out is None or has_shape(held_out.errors, T), "its errors")
+    without = None if held_out is None else held_out.without_graph
+    require(without is None or has_shape(without, T), "its errors without a graph")
     require(model.stream is None or isinstance(model.stream, Stream), "its stream")
     if model.stream is not None:
         _check_stream(model.stream, T)
