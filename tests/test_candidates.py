@@ -69,6 +69,33 @@ def test_at_the_same_weights_nothing_is_searched_or_solved_again(monkeypatch):
     assert abs(scaled.value - first.value).max() < 1e-12
 
 
+@pytest.mark.parametrize("size", [1e-3, 0.1, 1.0])
+def test_after_a_move_no_pair_outside_the_candidates_is_within_the_reach_that_is_left(size):
+    rng = np.random.default_rng(5)
+    W = rng.normal(size=(300, 4))
+    kept = Candidates()
+    kept.move_to(W)
+    kept.reach = rng.uniform(0.1, 2.0, size=300)
+    kept.keys = pairs_within(W, kept.reach)
+    for _ in range(3):
+        W = W + size * rng.normal(size=W.shape) * rng.uniform(size=(300, 1))
+        kept.move_to(W)
+        Z = squared_distances(W)
+        i, j = np.nonzero(np.triu(kept.reach[:, None] + kept.reach > Z, k=1))
+        assert np.isin(i * 300 + j, kept.keys).all()
+
+
+@pytest.mark.parametrize("name", ["gaussian", "duplicates", "outliers"])  # clusters leave no room to move
+def test_after_small_moves_the_graph_is_certified_without_another_look_at_the_pairs(name, monkeypatch):
+    W, kept = POINTS[name], Candidates()
+    first = by_candidates(W, candidates=kept, **LETTERS)
+    monkeypatch.setattr(candidates, "pairs_within", refuse)
+    W = W + 1e-6 * np.random.default_rng(1).normal(size=W.shape)
+    moved = by_candidates(W, candidates=kept, start=first.dual, **LETTERS)
+    assert moved.certified == 1
+    assert abs(moved.value - exact(W)).max() < 1e-8
+
+
 def test_many_rounds_keep_few_pairs_and_lose_none_within_reach(monkeypatch):
     monkeypatch.setattr(candidates, "MOST_KEPT", 20)
     W, kept = POINTS["gaussian"], Candidates()

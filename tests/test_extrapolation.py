@@ -14,7 +14,7 @@ from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, load
 from kinfolk.baselines import Pooled, RandomSlopes
 from kinfolk.export.onnx import to_onnx
 from kinfolk.large import fit_file, gram_of_file
-from kinfolk.methods.extrapolation import MARGIN, TRUSTED, trusted_limits
+from kinfolk.methods.extrapolation import MARGIN, RIDGE, TRUSTED, _Trial, trusted_limits
 
 
 def noise_table(seed=0, T=6, n=30):
@@ -66,6 +66,27 @@ def test_a_trend_is_followed_as_far_again():
     )
     model = RandomSlopes(task=0).fit(X, y)
     assert model.predict([[0, 50.0]])[0] == pytest.approx(100, abs=3)
+
+
+def test_lines_of_the_trial_are_ridge_lines_of_the_rows_that_are_kept():
+    rng = np.random.default_rng(2)
+    codes = rng.permutation(np.repeat(np.arange(5), (1, 4, 9, 9, 30)))
+    X = 1e3 + rng.normal(size=(len(codes), 2))
+    y = 1e4 + X @ [1.0, -2.0] + rng.normal(size=len(codes))
+    outer = X[:, 0] > 1e3 + 0.7
+    W, c = _Trial(X, y, codes)._lines(outer)
+    kept = [(codes == t) & ~outer for t in range(5)]
+    apart = [(X[rows] - X[rows].mean(axis=0), y[rows] - y[rows].mean()) for rows in kept]
+    G = [x.T @ x for x, _ in apart]
+    b = [x.T @ v for x, v in apart]
+    pull = np.mean([np.trace(g) / 2 for g in G])
+    common = np.linalg.solve(sum(G) / 5 + RIDGE * pull * np.eye(2), sum(b) / 5)
+    for t in range(1, 5):
+        w = np.linalg.solve(G[t] + pull * np.eye(2), b[t] + pull * common)
+        np.testing.assert_allclose(W[t], w, rtol=1e-8)
+        means = X.mean(axis=0, where=(codes == t)[:, None]), y.mean(where=codes == t)  # lines are about these
+        at = y[kept[t]].mean() - means[1] - (X[kept[t]].mean(axis=0) - means[0]) @ w
+        assert c[t] == pytest.approx(at, rel=1e-6)
 
 
 def test_columns_that_never_vary_have_no_limits():

@@ -330,12 +330,38 @@ def test_a_rise_within_the_noise_of_the_objective_is_none(noise, rounds):
     assert (end.n_iter, end.converged) == (rounds, noise > 0)  # not converged: the graph had not settled
 
 
+@pytest.mark.filterwarnings("ignore:the alternation has not converged")
+@pytest.mark.parametrize("rounds", [1, 2, 3, None])
+def test_weights_solve_their_system_exactly_however_few_the_rounds(rounds):
+    """All rounds but the last may be rough."""
+    X, y, task = rows(5, T=90, n=(5, 9))
+    model = GAMTL(task=0, weights_solver="cg", max_iter=rounds).fit(np.column_stack([task, X]), y)
+    assert model.optimality_["weights_residual"] < 1e-9
+    assert (np.diff(model.objective_history_) <= 1e-12 * np.abs(model.objective_history_).max()).all()
+
+
+def test_where_rounds_gather_pace_momentum_takes_them_to_a_graph_as_good_in_half_as_many(monkeypatch):
+    """A line through two rounds points back there, to a saddle."""
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(300), 5)
+    X = rng.normal(size=(1500, 3))
+    W = rng.normal(size=3) + 0.5 * rng.normal(size=(300, 3))
+    table = np.column_stack([task, X])
+    y = np.einsum("nd,nd->n", X, W[task]) + rng.normal(size=1500)
+    model = GAMTL(task=0, strength=1.0, anchor=0.5)
+    ahead = model.fit(table, y).objective_history_
+    monkeypatch.setattr("kinfolk.methods.gamtl.alternate.Secant.ahead", lambda secant: secant.value)
+    plain = model.fit(table, y).objective_history_
+    assert len(ahead) < len(plain) / 2
+    assert ahead[-1] == pytest.approx(plain[-1], rel=1e-4)
+
+
 @pytest.mark.parametrize("strength", [0.1, 1.0, 10.0])
 def test_rounds_that_look_ahead_end_where_plain_ones_do_and_never_climb(strength, monkeypatch):
     data = make_circle(random_state=1)
     model = GAMTL(task=data.task, strength=strength, tol=1e-9)
     ahead = model.fit(data.data, data.target).objective_history_
-    monkeypatch.setattr("kinfolk.methods.gamtl.alternate.Secant.ahead", lambda secant: secant.value.copy())
+    monkeypatch.setattr("kinfolk.methods.gamtl.alternate.Secant.ahead", lambda secant: secant.value)
     plain = model.fit(data.data, data.target).objective_history_
     assert (np.diff(ahead) <= 1e-12 * np.abs(ahead).max()).all()
     assert len(ahead) <= len(plain) + 1  # the last round is a plain one

@@ -52,6 +52,16 @@ def one_far_away(T):
     return squared_distances(W)
 
 
+@pytest.mark.parametrize("T", [20, 300])
+def test_one_task_that_is_far_but_not_out_of_reach_of_rounding_needs_no_interior_point(T):
+    W = np.random.default_rng(T).normal(size=(T, 5))
+    W[-1] *= 30
+    Z = squared_distances(W)
+    solution = learn_graph(Z, **CANONICAL, gamma=0.2)
+    assert solution.method == "newton" and solution.converged
+    assert duality_gap(solution.value, Z, **CANONICAL, gamma=0.2) < 1e-10
+
+
 HARD = {"outlier": outlier_task(), "duplicates": duplicates(), "far 20": one_far_away(20), "far 300": one_far_away(300)}
 
 

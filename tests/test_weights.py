@@ -7,7 +7,7 @@ from scipy import sparse
 from kinfolk import GAMTL
 from kinfolk.methods.gamtl.objective import task_loss
 from kinfolk.solvers.krylov import conjugate_gradients
-from kinfolk.solvers.weights.cg import PRECONDITIONERS, solve_cg
+from kinfolk.solvers.weights.cg import PRECONDITIONERS, BlockInverses, solve_cg
 from kinfolk.weights import solve_system, solve_weights, weight_system
 from problems import clique_graph, gram, knn_graph, random_graph, ring_graph
 
@@ -145,6 +145,20 @@ def test_multigrid_can_be_asked_for_by_its_name():
     np.testing.assert_allclose(found.value, solve_weights(stats, A, 20.0, ridge=0.3, method="direct").value, atol=1e-7)
     by_multigrid = GAMTL(weights_solver="cmg").fit_gram(stats)
     np.testing.assert_allclose(by_multigrid.coef_, GAMTL().fit_gram(stats).coef_, atol=1e-5)
+
+
+def test_kept_blocks_are_inverted_anew_only_where_the_pull_has_changed_and_change_no_answer():
+    stats, A = gram(4, T=80), random_graph(80)
+    changed = A.copy()
+    changed[0, 1] = changed[1, 0] = 1e3
+    kept = BlockInverses()
+    for graph in (A, changed):
+        system = weight_system(stats.G, stats.b, graph, 1.0, ridge=0.5)
+        before = kept.inverses.copy()
+        found = solve_cg(system, preconditioner="blocks", blocks=kept)
+        np.testing.assert_allclose(found.value, solve_cg(system).value, rtol=1e-6, atol=1e-8)
+    touched = (kept.inverses != before).any(axis=(1, 2))
+    assert np.flatnonzero(touched).tolist() == [0, 1]
 
 
 def test_an_unknown_that_the_graph_leaves_out_does_not_slow_the_others_down():

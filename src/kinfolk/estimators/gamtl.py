@@ -62,7 +62,7 @@ class GAMTL(GraphRegressor):
     proximal : weight of the convergence theorem's variant, in which every step also pays for how far it moves, in
         multiples of the data's curvature (weights) and of beta (graph); more rounds to the same optimum. 0 for none
     tol, max_iter : stop when a round lowers the objective by less than `tol`, relative, or after `max_iter` rounds; by
-        default 200, and 3 for more than 2,500 tasks, where the first rounds give nearly all that there is to gain
+        default 200, and 6 for more than 2,500 tasks, where the first rounds give nearly all that there is to gain
     random_state : unused here; the method is deterministic
     callback : called with a `Progress` after every round
 
@@ -212,6 +212,7 @@ class Brief(GAMTL):
     shares: ClassVar[str] = ""
     rounds: ClassVar[int] = 3
     pairs: ClassVar[int] = 32  # per task: where all are alike a graph of the nearest does as well
+    rough_tol: ClassVar[float] = 1e-3  # of all rounds but the last
 
     def begins_near(self) -> bool:
         """Always."""
@@ -224,7 +225,8 @@ class Brief(GAMTL):
         return True
 
     def _solvers(self, n_tasks: int) -> dict[str, Any]:
-        return {**super()._solvers(n_tasks), "candidates": Candidates(self.pairs * n_tasks, rough=True)}
+        candidates = Candidates(self.pairs * n_tasks, rough=True)
+        return {**super()._solvers(n_tasks), "candidates": candidates, "rough_tol": self.rough_tol}
 
 
 class Draft(Brief):
@@ -239,8 +241,9 @@ class Draft(Brief):
         W = problem.start() if problem.near is None else problem.near
         dual = None
         # Up to DENSE_TASKS, gamma was set by two rounds already.
-        for _ in range(self.rounds if T > DENSE_TASKS else 1):
+        rounds = self.rounds if T > DENSE_TASKS else 1
+        for k in range(rounds):
             graph = problem.graph_step(W, dual)
-            W = problem.weight_step(graph.value, W).value
+            W = problem.weight_step(graph.value, W, k + 1 < rounds).value
             dual = graph.dual
         return Model.of(gram, *problem.equations.coefficients(W))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.methods.gamtl.problem import Problem, independent
-from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.rows.gram import TINY, Array, GramStats, evenly_chosen
 from kinfolk.solvers.equations import NormalEquations, normal_equations
 from kinfolk.solvers.graph import DENSE_TASKS, theta_of_weights
 from kinfolk.solvers.graph.candidates import ALL_PAIRS
@@ -21,6 +21,7 @@ SHOWN_BY = ("function", "shape", "coefficients")
 LEAST_VARIANCE = 1e-4  # of the largest, of inputs scaled to variance 1: directions with less count as having this much
 COUPLED = 5  # neighbours in the first graph that couples, where nobody says
 METRIC_TOLERANCE = 1e-3  # of the mixed model behind a metric, which is an estimate itself
+METRIC_TASKS = 2500  # of the same: variances are then known to 3 %
 LEAST_STRENGTH = 1e-9  # strength=0 still learns a graph, from weights that do not feel it
 LEAST_LEVELS = 0.01  # of what slopes do to predictions: least variation of intercepts beside them, as a metric has it
 LEAST_SPREAD = 1e-6  # of the noise: least variance of intercepts, so that their penalty is finite
@@ -68,9 +69,7 @@ class Recipe:
         """The mixed model behind a learned metric and shrunk intercepts, if either is asked for."""
         if METRICS[self.metric] is None and self.intercept != "shrunk":
             return None
-        covariance = METRICS[self.metric] or "diagonal"
-        intercept = "random" if self.intercept in ("shrunk", "coupled") else "free"
-        return mixed_model(gram, covariance, intercept, METRIC_TOLERANCE)
+        return metric_model(gram, self.metric, self.intercept)
 
     def uncalibrated(self, gram: GramStats, effects: RandomEffects | None, **solvers: Any) -> Problem:
         """The problem with the numbers that were given; gamma is 0 if none was."""
@@ -131,6 +130,15 @@ def function_root(gram: GramStats) -> Array:
     value, vector = np.linalg.eigh(C / unit / unit[:, None])
     least = LEAST_VARIANCE * max(float(value[-1]), 0.0) or 1.0  # where no input varies, the root only scales
     return vector / np.sqrt(np.maximum(value, least)) / unit[:, None]
+
+
+def metric_model(gram: GramStats, metric: str, intercept: str | None) -> RandomEffects:
+    """The mixed model behind a metric; of very many tasks some stand for all, unless these have no rows to spare."""
+    if gram.n_tasks > METRIC_TASKS:
+        some = gram.once("tasks of a metric", lambda: gram.select(evenly_chosen(gram, METRIC_TASKS)))
+        gram = some if (some.n > 1).any() else gram
+    random = intercept in ("shrunk", "coupled")
+    return mixed_model(gram, METRICS[metric] or "diagonal", "random" if random else "free", METRIC_TOLERANCE)
 
 
 def mixed_model(gram: GramStats, covariance: str, intercept: str, tol: float, **options: Any) -> RandomEffects:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from kinfolk.methods.gamtl.calibrate import METRIC_TOLERANCE, METRICS, Recipe, mixed_model
+from kinfolk.methods.gamtl.calibrate import METRIC_TOLERANCE, METRICS, Recipe, metric_model, mixed_model
 from kinfolk.methods.gamtl.problem import Problem
 from kinfolk.rows.gram import TINY, GramStats, evenly_chosen
 from kinfolk.solvers.random_effects import RandomEffects
@@ -47,8 +47,7 @@ def completed(named: dict[str, Any], gram: GramStats) -> Recipe:
     if (gram.n - 1).sum() <= 0 or not gram.G.any() or ("metric" not in named and fall_into_groups(gram)):
         return Recipe(**RAW | named)
     recipe = Recipe(**AROUND | named)
-    random = recipe.intercept in ("shrunk", "coupled")
-    effects = mixed_model(gram, METRICS[recipe.metric] or "diagonal", "random" if random else "free", METRIC_TOLERANCE)
+    effects = metric_model(gram, recipe.metric, recipe.intercept)
     recipe = replace(recipe, ridge=ridge_of_mean(effects, gram.n_tasks))
     return replace(recipe, strength=matching_strength(recipe.uncalibrated(gram, effects), effects, recipe.metric))
 

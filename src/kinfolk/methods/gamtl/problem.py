@@ -29,11 +29,10 @@ from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.weights import BlockInverses, WeightSystem, solve_system, weight_system
 
 EXACT = 1e-6  # residual of a weight step above which another solver is asked
-ROUGH = 1e-7  # residual of a weight step after which there will be another
 FACTORISED = 2000  # dT up to which that is a dense factorisation
 NOISE = 1e-14  # of the squared targets: rounding of the objective, which for a good fit is a small difference of them
 ROUNDS = 200
-ROUNDS_MANY = 3  # for more than DENSE_TASKS tasks, where the first rounds give nearly all that there is to gain
+ROUNDS_MANY = 6  # for more than DENSE_TASKS tasks: a joint gap below a thousandth, and nearly all that there is to gain
 PROOF = 1e-6  # duality gap above which better multipliers are looked for
 
 
@@ -83,6 +82,7 @@ class Problem(Penalty):
     weights_solver: str = "auto"
     graph_solver: str = "auto"
     weights_tol: float = 1e-10
+    rough_tol: float = 1e-7
     candidates: Candidates = field(default_factory=Candidates, repr=False)
     blocks: BlockInverses = field(default_factory=BlockInverses, repr=False)
     near: Array | None = field(default=None, repr=False)
@@ -109,10 +109,10 @@ class Problem(Penalty):
     def weight_step(self, A: sparse.csr_array, W: Array, rough: bool = False) -> Solution:
         """The weights that are best for a graph; where unknowns differ too much in size for one solver, by another.
 
-        A `rough` step ends sooner, with weights that are better than W.
+        A `rough` step, after which there will be another, ends sooner, with weights that are better than W.
         """
         system = self.system(A)
-        tol = max(self.weights_tol, ROUGH) if rough else self.weights_tol
+        tol = max(self.weights_tol, self.rough_tol) if rough else self.weights_tol
         found = solve_system(system, method=self.weights_solver, start=W, tol=tol, blocks=self.blocks)
         if rough and found.converged:
             return found
