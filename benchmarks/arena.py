@@ -29,7 +29,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 PENALTIES = np.logspace(-3, 4, 15)
-OURS = ("gamtlcv", "gamtlcv-trunk", "gamtlcv-all", "gamtl")
+OURS = ("gamtlcv", "gamtlcv-lines", "gamtlcv-trunk", "gamtlcv-all", "gamtl")
 
 
 @dataclass(frozen=True)
@@ -201,6 +201,12 @@ def gamtlcv(*rows):
     return _kinfolk(GAMTLCV(task=0), *rows, std=True)
 
 
+def gamtlcv_lines(*rows):
+    from kinfolk import GAMTLCV
+
+    return _kinfolk(GAMTLCV(task=0, nonlinear=False), *rows, std=True)
+
+
 def gamtlcv_trunk(*rows):
     from kinfolk import GAMTLCV
 
@@ -323,6 +329,7 @@ def sklego(task, X, y, new_task, new_X):
 
 METHODS = {
     "gamtlcv": (gamtlcv, "kinfolk"),
+    "gamtlcv-lines": (gamtlcv_lines, "kinfolk"),
     "gamtlcv-trunk": (gamtlcv_trunk, "kinfolk"),
     "gamtlcv-all": (gamtlcv_all, "kinfolk"),
     "gamtl": (gamtl, "kinfolk"),
@@ -423,7 +430,7 @@ def print_summary(errors, ratios, about):
         parts += [ratio[ratio.index.get_level_values(2) == kind] for kind in ("rows", "future")]
         means = "".join(f"{np.exp(np.log(part).mean()) if len(part) else np.nan:8.3f}" for part in parts)
         notes = [f"covers {np.mean(about[method]['inside']):.3f}"] if about[method]["inside"] else []
-        if method in OURS and about[method]["harmed"]:
+        if method in (*OURS, "random-slopes") and about[method]["harmed"]:
             notes.append(f"harmed {np.mean(about[method]['harmed']):.3%} of tasks")
         failed = int(np.isinf(ratios[method]).sum())
         notes += [f"failed on {failed}"] if failed else []

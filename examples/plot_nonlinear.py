@@ -35,7 +35,7 @@ X = pd.DataFrame({"engine": names[code], "throttle": x})
 y = response(code, x) + 0.15 * rng.normal(size=len(code))
 
 model = RBFGAMTL(task="engine").fit(X, y)
-line = GAMTLCV(task="engine").fit(X, y)
+line = GAMTLCV(task="engine", nonlinear=False).fit(X, y)
 print("chosen:", model.rbf_setting_)
 print("predictions:", ", ".join(f"{share:.0%} {name}" for name, share in model.mixture_.items() if share > 0.01))
 

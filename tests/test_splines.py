@@ -93,6 +93,8 @@ def test_curves_of_tasks_are_found_and_halve_the_squared_error():
     slopes = RandomSlopes(task=0).fit(table[train], y[train])
     own, *others = (np.mean((m.predict(table[~train]) - y[~train]) ** 2) for m in (model, lines, slopes))
     assert own < 0.5 * min(others)
+    assert any(said.startswith("Curves help: splines") for said in model.summary().verdict)
+    assert model.get_feature_names_out().tolist()[-3:] == ["curve 3 of x1", "x0", "x1"]
 
 
 @pytest.mark.parametrize("seed", range(4))

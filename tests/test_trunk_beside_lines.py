@@ -17,7 +17,7 @@ from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.store import ModelFileError
 
-FEW = {"strengths": (1.0,), "metrics": ("identity",), "anchors": (0.0,), "ridges": (1.0,)}
+FEW = {"strengths": (1.0,), "metrics": ("identity",), "anchors": (0.0,), "ridges": (1.0,), "nonlinear": False}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -187,7 +187,7 @@ def test_wide_targets_have_a_trunk_too():
 
 def test_curves_and_a_trunk_go_together(table, tmp_path):
     X, y = table
-    model = GAMTLCV(task="task", trunk="auto", nonlinear=True, **FEW).fit(X, y)
+    model = GAMTLCV(task="task", trunk="auto", **FEW | {"nonlinear": True}).fit(X, y)
     assert model.trunk_helps_
     assert model.score(X, y) > 0.8
     assert (load(model.save(tmp_path / "model.kin")).predict(X) == model.predict(X)).all()

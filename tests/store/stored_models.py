@@ -11,6 +11,7 @@ from sklearn import compose, decomposition, feature_selection, impute, kernel_ap
 from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk import GAMTL, RBFFeatures
+from kinfolk.methods.splines import SplineFeatures
 from kinfolk.rows.rules import TableRules
 from kinfolk.store.classes import MODELS
 from problems import frame
@@ -43,6 +44,7 @@ def table_of(name):
 NUMBERS = ["x0", "x1", "x2", "x3"]
 TRANSFORMERS = {
     "RBFFeatures": RBFFeatures(5, random_state=0),
+    "SplineFeatures": SplineFeatures(),
     "TableRules": TableRules(scale=True),
     "Pipeline": pipeline.make_pipeline(preprocessing.StandardScaler(), RBFFeatures(4, random_state=0, linear=True)),
     "FeatureUnion": pipeline.FeatureUnion([("a", preprocessing.MinMaxScaler()), ("b", preprocessing.MaxAbsScaler())]),

@@ -19,6 +19,7 @@ from stored_models import TABLE, WIDE_X, WIDE_Y, Y, fitted, table_of
 from kinfolk import GAMTL, RBFFeatures, TaskGraph
 from kinfolk.export.graphs import write_coefficients, write_graph
 from kinfolk.export.onnx import to_onnx
+from kinfolk.methods.splines import SplineFeatures
 
 ODD = ['a<b>&"c"', "日本, x", "line\nbreak", "bell\x07"]
 GRAPH = TaskGraph(sparse.csr_array(np.diag([0.1, 0.2, 0.3], 1) + np.diag([0.1, 0.2, 0.3], -1)), np.array(ODD))
@@ -90,6 +91,7 @@ FEATURES = {
     "scaled": StandardScaler(),
     "not centred": StandardScaler(with_mean=False),
     "bumps": RBFFeatures(6, random_state=0),
+    "splines": SplineFeatures(),
     "scaled bumps": make_pipeline(StandardScaler(), RBFFeatures(6, random_state=0, linear=True)),
 }
 X = TABLE.drop(columns="who")

@@ -79,9 +79,9 @@ class GAMTLCV(GraphRegressor):
     n_jobs : folds in parallel, with joblib (and any of its backends)
     random_state : draws the folds, by the positions of the rows: in another order they are drawn anew
     callback : called with a `Progress` after every fold
-    nonlinear : False: lines; "splines": also a mixed model on natural splines of every input (see `SplineFeatures`), if
-        they lower the held-out error by more than `guard` standard errors; "auto": these or radial basis functions
-        (see `RBFGAMTL`), whichever gain more; True: basis functions with the share that held-out errors give them
+    nonlinear : "splines": lines, and a mixed model on natural splines of inputs (see `SplineFeatures`) if they lower
+        the held-out error by more than `guard` standard errors and 2 %; "auto": these or radial basis functions (see
+        `RBFGAMTL`), whichever gain more; True: basis functions with the share that errors give them; False: lines
     trunk : a model of what all tasks share, beside the lines: "auto" is boosted trees (scikit-learn's
         HistGradientBoostingRegressor, told which task a row is of), leaves and rounds chosen on the folds; or any
         regressor, whose first input is then the number of the task. It takes part if it lowers the held-out error by
@@ -121,7 +121,7 @@ class GAMTLCV(GraphRegressor):
     n_jobs: int | None = None
     random_state: Any = 0
     callback: Callback | None = None
-    nonlinear: bool | str = choice(False, True, "auto", "splines")
+    nonlinear: bool | str = choice("splines", False, True, "auto")
     trunk: Any = None
 
     def needs_two_rows(self) -> bool:

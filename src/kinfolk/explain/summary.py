@@ -215,6 +215,10 @@ def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdic
     if gain is not None and np.isfinite(gain.standard_error):
         # What to do next comes last.
         said.insert(max(len(said) - 1, 0), graph_sentence(gain, model.details["graph_helps_"]))
+    if "splines_" in model.details:
+        size = amount(*model.details["nonlinear_gain_"])
+        sentence = f"Curves help: splines of the inputs lower the held-out error by {size} beyond lines alone."
+        said.insert(max(len(said) - 1, 0), sentence)
     trunk = model.details.get("trunk_gain_")
     if trunk is not None and np.isfinite(trunk.standard_error):
         said.insert(max(len(said) - 1, 0), trunk_sentence(trunk, model))
