@@ -89,12 +89,22 @@ def test_curves_of_tasks_are_found_and_halve_the_squared_error():
     model, lines = (
         GAMTLCV(task=0, nonlinear=asked, **QUICK).fit(table[train], y[train]) for asked in ("splines", False)
     )
-    assert model.nonlinear_helps_ and model.coef_.shape == (12, 2 * TERMS + 2)
+    assert model.nonlinear_helps_ and model.coef_.shape == (12, 2)
     slopes = RandomSlopes(task=0).fit(table[train], y[train])
     own, *others = (np.mean((m.predict(table[~train]) - y[~train]) ** 2) for m in (model, lines, slopes))
     assert own < 0.5 * min(others)
     assert any(said.startswith("Curves help: splines") for said in model.summary().verdict)
-    assert model.get_feature_names_out().tolist()[-3:] == ["curve 3 of x1", "x0", "x1"]
+
+
+def test_slopes_are_those_of_the_inputs_and_the_curves_have_coefficients_of_their_own():
+    table, y = bent()
+    model = GAMTLCV(task=0, **QUICK).fit(table, y)
+    task = table[:, 0].astype(int)
+    phi = model.splines_.transform(table[:, 1:])
+    assert model.curve_coef_.shape == (12, 2 * TERMS)
+    both = np.column_stack([model.curve_coef_, model.coef_])
+    np.testing.assert_allclose(np.sum(phi * both[task], axis=1) + model.intercept_[task], model.predict(table))
+    assert list(model.coef_frame()) == ["intercept", *model.get_feature_names_out()] == ["intercept", "x0", "x1"]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -100,7 +100,7 @@ class GAMTLCV(GraphRegressor):
     own_errors_ : the same of a ridge per task, NaN for tasks with a single row; own_gain_ : what the model gains over
         it; own_chance_ : probability by task that its error lies so far above that of its own ridge by chance
     nonlinear_helps_, nonlinear_gain_ : whether curves take part in predictions, and their gain over lines alone;
-        coefficients are then those of `splines_` or `rbf_`, the fitted basis, whose last columns are the inputs
+        beside `splines_`, `coef_` has mean slopes and `curve_coef_` what bends them; beside `rbf_`, `coef_` has both
     trunk_helps_, trunk_gain_, trunk_setting_ : the same of the trunk, which is the last column of `shares_`
     """
 

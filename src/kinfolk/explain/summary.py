@@ -188,13 +188,15 @@ def coef_frame(model: Fitted) -> Any:
     ['intercept', 'x0']
     """
     model = as_model(model, "coef_frame")
-    columns = {"intercept": model.intercept, **dict(zip(model.feature_names, model.coef.T, strict=True))}
+    slopes = zip(get_feature_names_out(model), model.attributes["coef_"].T, strict=True)
+    columns = {"intercept": model.intercept, **dict(slopes)}
     return as_frame(columns, model.labels.tolist())
 
 
 def get_feature_names_out(model: Fitted, input_features: Any = None) -> Any:
     """Names of the columns of `coef_`: the features without the task, after any transformer."""
-    return np.asarray(as_model(model, "get_feature_names_out").feature_names, dtype=object)
+    model = as_model(model, "get_feature_names_out")
+    return np.asarray(model.feature_names[model.curve_terms :], dtype=object)
 
 
 def title(model: Model) -> str:

@@ -191,6 +191,12 @@ class Model:
         return tuple(map(str, given or (f"x{j}" for j in range(self.coef.shape[1]))))
 
     @property
+    def curve_terms(self) -> int:
+        """How many features bend the lines of the inputs, which come after them: `coef_` has the slopes alone."""
+        basis = None if self.columns is None else self.columns.basis
+        return int(getattr(basis, "n_terms", 0))
+
+    @property
     def known(self) -> GramStats:
         """Statistics of the tasks that took part in the fit."""
         assert self.gram is not None
@@ -329,11 +335,12 @@ class Model:
     @cached_property
     def attributes(self) -> dict[str, Any]:
         """The fitted attributes by name, without making a graph for it."""
+        bends = self.curve_terms
         found = {
             "tasks_": self.labels,
-            "coef_": self.coef,
+            "coef_": self.coef[:, bends:],
             "intercept_": self.intercept,
-            "population_coef_": self.population.coef,
+            "population_coef_": self.population.coef[bends:],
             "population_intercept_": self.population.intercept,
             "structure_": self.structure,
             "gram_": self.gram,
@@ -343,6 +350,8 @@ class Model:
         coupling = None if self.graph_part is None else getattr(self.graph_part.coupling, "adjacency", None)
         if coupling is not None:
             found["coupling_"] = TaskGraph(coupling, self.labels[self.seen]).expanded(self.labels).adjacency
+        if bends:
+            found["curve_coef_"] = self.coef[:, :bends]
         for record in (self.columns, self.course, self.held_out):
             found |= {} if record is None else record.attributes()
         return found | {k: v.values if isinstance(v, ByTask) else v for k, v in self.details.items()}

@@ -93,6 +93,11 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         terms = [f"curve {j} of {inputs[i]}" for i in self.columns_ for j in range(1, KNOTS - 1)]
         return np.array([*terms, *inputs], dtype=object)
 
+    @property
+    def n_terms(self) -> int:
+        """How many features come before the inputs."""
+        return TERMS * len(self.columns_)
+
     def of_lines(self) -> tuple[Array, Array]:
         """Factors of the inputs among the features, and what is taken away from them before."""
         d = self.n_features_in_
