@@ -144,3 +144,14 @@ def test_the_better_of_splines_and_bumps_takes_part():
     alone = GAMTLCV(task=0, nonlinear="splines", **QUICK).fit(table, y)
     assert model.nonlinear_gain_.mean >= alone.nonlinear_gain_.mean
     assert clone(model).nonlinear == "auto"
+
+
+def test_groups_are_told_by_slopes_and_curves_are_noise_to_these():
+    table, rng = rows(3, 12, 30, 2)
+    task = table[:, 0].astype(int)
+    y = np.sin(3 * table[:, 1]) * np.where(task < 6, 1.0, -1.0) + 0.5 * table[:, 2] + 0.1 * rng.normal(size=len(table))
+    model = GAMTLCV(task=0, **QUICK).fit(table, y)
+    assert model.nonlinear_helps_
+    said = model.summary().groups
+    assert all("x0 works the other way" in line and "x1" not in line for line in said)
+    assert len(said) == 2

@@ -75,8 +75,9 @@ def _joint(model: Model) -> Joint | None:
     """The problem behind the graph, where its coefficients have names and can be compared."""
     part = model.graph_part
     named = part is not None and isinstance(part.coupling, GraphCoupling)
-    has_curves = model.columns is not None and model.columns.basis is not None
-    if not named or has_curves or model.coef.size > UNKNOWNS or model.seen.sum() < 3:
+    # Beside splines the graph is one of slopes; basis functions have no slopes.
+    nameless = model.columns is not None and model.columns.basis is not None and not model.curve_terms
+    if not named or nameless or model.coef.size > UNKNOWNS or model.seen.sum() < 3:
         return None
     return joint_of(model, "groups")
 

@@ -80,7 +80,15 @@ class Joint:
         rows: Array = self.gram.n - (self.part.intercept == "free")
         # At least one, or a task with fewer rows than unknowns would have no noise.
         left = np.maximum(rows - degrees_of_freedom(system, equations), 1.0)
-        return own_noise(self.gram, task_loss(equations, self.part.V) / left)
+        return own_noise(self._used, task_loss(equations, self.part.V) / left)
+
+    @property
+    def _used(self) -> GramStats:
+        """Statistics of the features that the part uses: what others explain is noise to it."""
+        if self.part.basis is None:
+            return self.gram
+        used = np.flatnonzero(self.part.basis.any(axis=1))
+        return self.gram if len(used) == self.gram.n_features else self.gram.on_columns(used)
 
     def contrast(self, c: Array) -> tuple[Array, Array]:
         """sum_t c_t w_t and its standard errors, both (d,): exact for the fitted graph, which is taken as given.
