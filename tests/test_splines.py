@@ -6,6 +6,7 @@ from kinfolk import GAMTLCV, load
 from kinfolk.baselines import RandomSlopes
 from kinfolk.methods.curves import MOST_CURVES, BentSlopes
 from kinfolk.methods.splines import FADE, KNOTS, TERMS, SplineFeatures
+from kinfolk.report.summary import summarize
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 
@@ -155,3 +156,5 @@ def test_groups_are_told_by_slopes_and_curves_are_noise_to_these():
     said = model.summary().groups
     assert all("x0 works the other way" in line and "x1" not in line for line in said)
     assert len(said) == 2
+    page = summarize(model, table, y)
+    assert model.summary().verdict[0] in page["headline"][0]

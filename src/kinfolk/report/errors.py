@@ -71,13 +71,14 @@ def task_errors(
     whole = "whole groups of rows" if groups is not None else "the rows of each task spread over the folds"
     whole = "in time, each fold trained on what was before it" if isinstance(groups, InTime) else whole
     common = f"{len(folds)}-fold cross-validation on the rows given, {whole}"
-    own, pooled = _ridges(folds)
+    own, pooled = _ridges(folds, model.curve_terms)
     own = own.among(folds.has_both())
     if model.held_out is not None and model.held_out.without_graph is not None:
         others = {"without graph": model.held_out.without_graph}
         said = (
             f"{common}. The model chose its parameters on these same folds, so its errors are a little too good; so do "
-            "the two ridges theirs. All on the same features."
+            "the two ridges theirs. All on the same features"
+            f"{', the ridges without curves' if model.curve_terms else ''}."
         )
         chance = model.details.get("own_chance_")  # on these same folds
         known = None if chance is None else chance.values
@@ -117,7 +118,7 @@ def _on_new_rows(model: Model, training: GramStats, rows: Rows, test: GramStats)
     within = model.columns.clipped_features(rows.table).features[at.row]
     squared = (at.y - model.predict(within, codes)) ** 2 * (1.0 if at.weight is None else at.weight)
     by_task = np.bincount(codes[codes >= 0], squared[codes >= 0], minlength=len(model.labels))
-    own, pooled = _ridges(Folds(training + test, (test,)))
+    own, pooled = _ridges(Folds(training + test, (test,)), model.curve_terms)
     said = (
         "These rows are not those of the fit, so they are a test set: the model as it was fitted, beside ridges on the "
         "statistics of its training rows, with penalties chosen on the test rows themselves (in their favour). If some "
@@ -126,8 +127,10 @@ def _on_new_rows(model: Model, training: GramStats, rows: Rows, test: GramStats)
     return TaskErrors(rmse(by_task, test.n), own.by_task(), pooled.by_task(), said)
 
 
-def _ridges(folds: Folds) -> tuple[Errors, Errors]:
-    """Errors of one ridge per task and of common slopes with own levels, on features of one scale."""
+def _ridges(folds: Folds, curve_terms: int) -> tuple[Errors, Errors]:
+    """Errors of one ridge per task and of common slopes with own levels, lines on features of one scale."""
+    if curve_terms:
+        folds = folds.on_columns(np.arange(curve_terms, folds.total.n_features))
     folds = folds.rescaled(feature_scale(folds.total))
     methods: list[Any] = [Independent(), Pooled()]
     for method in methods:
