@@ -3,6 +3,7 @@
 import datetime
 import decimal
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -11,6 +12,7 @@ import pytest
 from kinfolk.baselines import MeanShrunk
 from kinfolk.cli import main
 from kinfolk.large import fit_file, predict_file
+from kinfolk.rows.kinds import text_counts
 
 N = 120
 RNG = np.random.default_rng(11)
@@ -101,3 +103,11 @@ def test_a_title_above_the_header_is_told(tmp_path):
     pd.DataFrame([["Sales of 2024", None], ["shop", "sales"], ["a", 2]]).to_excel(book, index=False, header=False)
     with pytest.raises(ValueError, match="Of a workbook the first sheet is read"):
         fit_file(MeanShrunk(task="shop"), book, target="sales")
+
+
+def test_texts_are_counted_alike_by_an_engine_and_one_by_one():
+    texts = [" Rome ", "Rome", "n/a", None, "", "  ", "\u00a0Paris", "- ", "a b", "Rome\t"]
+    by_hand = text_counts(nw.from_native(pd.DataFrame({"town": texts})), "town")
+    assert by_hand == text_counts(nw.from_native(pl.DataFrame({"town": texts})), "town")
+    assert by_hand == text_counts(nw.from_native(pl.LazyFrame({"town": texts})), "town")
+    assert by_hand == ({"Rome": 3, "Paris": 1, "a b": 1}, 5)

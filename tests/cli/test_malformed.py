@@ -6,6 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tables_for_tests import kinfolk, shops, write
 
+from kinfolk.rows.sources.files import Reading
+from kinfolk.rows.sources.lines import may_have_short_lines
+
 
 def lines(*texts):
     return "\n".join(texts).encode() + b"\n"
@@ -138,6 +141,22 @@ def test_a_table_is_not_refused_for_a_small_thing(name, how, tmp_path, monkeypat
     assert note in capsys.readouterr().err
     assert main(["predict", "model.kin", "data.csv", "--out", "predictions.csv", *how]) == 0
     assert len((tmp_path / "predictions.csv").read_text().splitlines()) == len(content.splitlines())
+
+
+LAST_GAPS = ["shop,size,sales", *(f"{k % 2},{k * k % 7},{'' if k == 4 else k}" for k in range(12))]
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_gaps_at_the_end_of_whole_lines_are_no_reason_to_read_line_by_line(ending, tmp_path):
+    file = tmp_path / "table.csv"
+    file.write_bytes((ending.join([*LAST_GAPS, "", ""])).encode())
+    assert not may_have_short_lines(file, Reading())
+    file.write_bytes((ending.join([*LAST_GAPS, "1,5"])).encode())
+    assert may_have_short_lines(file, Reading())
+    file.write_bytes((ending.join([*LAST_GAPS, '1,"a', 'b",2'])).encode())
+    assert may_have_short_lines(file, Reading())  # perhaps: a quoted value goes over two lines
+    file.write_text(ending.join(LAST_GAPS), "utf-16")
+    assert may_have_short_lines(file, Reading(encoding="utf-16"))  # nobody can tell
 
 
 def test_a_gigabyte_in_one_line_is_refused_without_reading_it(tmp_path):

@@ -124,10 +124,14 @@ def is_number(kind: Any) -> bool:
 
 def text_counts(frame: Any, name: str) -> TextCounts:
     """How often each text of a column occurs; of lazy frames the engine counts."""
-    kept = is_text(frame.collect_schema()[name])  # numbers that are taken for categories came as floats
-    text = frame.select(nw.col(name).cast(nw.String))
+    kind = frame.collect_schema()[name]
+    kept = is_text(kind)  # numbers that are taken for categories came as floats
+    stripped = kind == nw.String and frame.implementation.is_polars()  # a hundred times as fast as one by one
+    text = frame.select(nw.col(name).str.strip_chars() if stripped else nw.col(name).cast(nw.String))
     counted = here(text.group_by(name, drop_null_keys=False).agg(nw.len().alias("_rows")))
     texts = dict(zip(counted[name].to_list(), counted["_rows"].to_list(), strict=True))
+    if stripped:
+        return TextCounts(texts, sum(texts.pop(word, 0) for word in (None, *MISSING)))
     counts: Counter[str | None] = Counter()
     for text, count in texts.items():
         counts[as_written(text, kept)] += count

@@ -62,6 +62,24 @@ def check_lines(file: Path, reading: Any, *, name: str) -> None:
                 )
 
 
+def may_have_short_lines(file: Path, reading: Any) -> bool:
+    """Whether some line has too few separators, or nobody can tell without reading all: `check_lines` then does.
+
+    Separators inside quotes make lines look longer, and line breaks inside them shorter, which costs time only.
+    """
+    import polars as pl
+
+    head = read_head(file, reading)
+    if not is_utf8(file, reading.encoding) or file.suffix.lower() in (".bz2", ".xz"):
+        return True
+    lines = pl.scan_csv(
+        file, separator="\0", quote_char=None, has_header=False, infer_schema=False, truncate_ragged_lines=True
+    )
+    line = pl.col(lines.collect_schema().names()[0])
+    short = line.str.count_matches(head.separator, literal=True) < len(head.names) - 1
+    return bool(lines.select((short & (line.str.len_bytes() > 0)).any()).collect().item())
+
+
 def line_of_row(file: Path, reading: Any, row: int) -> int:
     """The line on which a row begins, rows counted from 0."""
     with open_text(file, reading.encoding) as text:

@@ -9,7 +9,7 @@ from typing import Any
 from kinfolk.rows.kinds import MICROSECONDS, NUMBERS, kind_of_texts
 from kinfolk.rows.rules import TableRules, Trouble, trouble_with
 from kinfolk.rows.sources.files import Source, from_text, polars
-from kinfolk.rows.sources.lines import check_lines, line_of_row
+from kinfolk.rows.sources.lines import check_lines, line_of_row, may_have_short_lines
 from kinfolk.rows.sources.roles import Roles
 
 Advice = Callable[[list[str]], str]  # how columns are left out here
@@ -156,8 +156,10 @@ def complete_rows(
     count = frame.select(pl.len().alias("\0"), *(pl.col(name).is_null().sum() for name in counted)).collect()
     gaps = count.row(0, named=True)
     rows = gaps.pop("\0")
-    if source.text and gaps.get(source.names()[-1]) and rows < 1_000_000:
-        check_text(source)  # a line that is too short looks like missing values at its end
+    looks_short = source.text and gaps.get(source.names()[-1]) and rows < 1_000_000
+    # A line that is too short looks like missing values at its end.
+    if looks_short and any(may_have_short_lines(file, source.reading) for file in source.files):
+        check_text(source)
     for name in roles.labels():
         if gaps[name]:
             raise ValueError(
