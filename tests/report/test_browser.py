@@ -86,6 +86,13 @@ def test_the_panel_tells_whose_data_made_the_coefficients(visit, summary, model)
     assert others == pytest.approx(100 * (shares.sum() - shares[14]), abs=0.2)
 
 
+def test_numbers_in_brackets_are_explained_where_there_are_some(visit, summary):
+    page = visit(summary)
+    assert page.locator("#kinds-brackets").is_visible()
+    page = visit({**summary, "kinds": ["No groups: these tasks scatter around one mean."]})
+    assert page.locator("#kinds-said").is_visible() and page.locator("#kinds-brackets").is_hidden()
+
+
 def test_a_trunk_has_its_share_beside_those_of_the_rows(visit, trunk_model):
     model, X, y = trunk_model
     summary = summarize(model, X, y)

@@ -71,8 +71,7 @@ def task_errors(
     whole = "whole groups of rows" if groups is not None else "the rows of each task spread over the folds"
     whole = "in time, each fold trained on what was before it" if isinstance(groups, InTime) else whole
     common = f"{len(folds)}-fold cross-validation on the rows given, {whole}"
-    own, pooled = _ridges(folds, model.curve_terms)
-    own = own.among(folds.has_both())
+    own, pooled = (errors.among(folds.has_both()) for errors in _ridges(folds, model.curve_terms))
     if model.held_out is not None and model.held_out.without_graph is not None:
         others = {"without graph": model.held_out.without_graph}
         said = (
