@@ -68,6 +68,7 @@ TRANSFORMERS = {
     "Binarizer": preprocessing.Binarizer(threshold=np.float64(0.2)),
     "OneHotEncoder": preprocessing.OneHotEncoder(handle_unknown="ignore", dtype=np.float32),
     "OrdinalEncoder": preprocessing.OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan),
+    "TargetEncoder": preprocessing.TargetEncoder(target_type="continuous", random_state=0),
     "FunctionTransformer": preprocessing.FunctionTransformer(np.arcsinh, feature_names_out="one-to-one"),
     "SimpleImputer": impute.SimpleImputer(add_indicator=True, strategy="median"),
     "MissingIndicator": impute.MissingIndicator(features="all"),
@@ -84,7 +85,7 @@ def table_for(name):
     if name in ("SimpleImputer", "KNNImputer", "MissingIndicator"):
         table.loc[::7, "x1"] = np.nan
         return table
-    if name in ("OneHotEncoder", "OrdinalEncoder"):
+    if name in ("OneHotEncoder", "OrdinalEncoder", "TargetEncoder"):
         return pd.DataFrame(
             {"who": table.who, "kind": np.where(table.x0 > 0, "high", "low"), "size": (table.x1 > 0) * 2}
         )

@@ -82,6 +82,7 @@ def test_every_transformer_on_the_list_has_an_example():
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:feature .* is constant")
+@pytest.mark.filterwarnings("ignore:.TargetEncoder.shuffle.*are deprecated:FutureWarning")  # the seed, from 1.9 on
 def test_fitted_transformers_come_back(name, tmp_path):
     model, table = with_transformer(name), table_for(name)
     loaded = again(model, tmp_path)

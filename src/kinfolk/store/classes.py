@@ -55,6 +55,7 @@ TRANSFORMERS: dict[str, type[Any]] = {
         preprocessing.Binarizer,
         preprocessing.OneHotEncoder,
         preprocessing.OrdinalEncoder,
+        preprocessing.TargetEncoder,
         preprocessing.FunctionTransformer,
         impute.SimpleImputer,
         impute.MissingIndicator,
