@@ -1,3 +1,5 @@
+import os
+
 import pytest
 
 from kinfolk.files import replacing
@@ -34,3 +36,23 @@ def test_a_folder_is_not_a_file(tmp_path):
     with pytest.raises(IsADirectoryError, match="is a folder: give the path of a file"), replacing(tmp_path):
         pass
     assert list(tmp_path.parent.glob(f".{tmp_path.name}*")) == []
+
+
+def test_an_interrupt_while_the_temporary_file_is_made_leaves_nothing(tmp_path, monkeypatch):
+    make = os.open
+
+    def interrupted(path, flags, *more, **options):
+        os.close(make(path, flags, *more, **options))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "open", interrupted)
+    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "result.txt"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_may_be_as_long_as_the_system_allows(tmp_path):
+    path = tmp_path / ("\u6a21" * 83 + ".kin")  # 253 of 255 bytes
+    with replacing(path) as partial:
+        partial.write_text("whole")
+    assert path.read_text() == "whole"

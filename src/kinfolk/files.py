@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import sys
 import tempfile
@@ -39,10 +40,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder: give the path of a file")
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=path.suffix)
-    os.close(descriptor)
-    partial = Path(name)
+    # Named before it is made, unlike a file of `tempfile`: an interrupt as it is made must find it.
+    partial = path.parent / f".{path.name[:20]}.{secrets.token_hex(8)}{path.suffix[:20]}"
     try:
+        os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         yield partial
         with partial.open("rb") as file:
             os.fsync(file.fileno())
