@@ -134,7 +134,8 @@ def test_a_pair_is_called_a_pair():
     W = np.ones((10, 3))
     W[8:] = [[6.0, -6.0, 6.0]]
     found = communities(GAMTL(task=0, neighbors=3).fit(*drawn(W, 40, 1)))
-    assert any(group == [8, 9] and group.said.startswith("Pair (8 and 9)") for group in found)
+    (said,) = [group.said for group in found if group == [8, 9]]
+    assert said.startswith("Pair (8 and 9)") and "; a sure pair: kin with a probability of 0.9" in said
 
 
 def test_no_groups_is_said_where_there_are_none():

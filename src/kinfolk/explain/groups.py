@@ -68,6 +68,8 @@ def _confidence(kin: Kinship | None, inside: NDArray[np.intp]) -> str:
     word = "loose"
     if pairs >= 0.5:
         word = "sure" if pairs >= SURE else "likely"
+    if len(inside) == 2:
+        return f"; a {word} pair: kin with a probability of {pairs:.2f}"
     return f"; a {word} group: two of its tasks are kin with a probability of {pairs:.2f}"
 
 
