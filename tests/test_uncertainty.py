@@ -226,6 +226,12 @@ def test_independent_ridge_has_them_and_methods_that_are_not_linear_say_so():
         MTRL(task=0).fit(*train).predict(X, return_std=True)
 
 
+def test_what_a_model_without_intercept_cannot_fit_counts_as_noise():
+    train, (X, y), _ = simulate(1, rows=(10, 30))
+    mean, std = GAMTL(task=0, intercept=None).fit(*train).predict(X, return_std=True)
+    assert 0.85 < (np.abs(y - mean) <= FACTOR * std).mean() < 0.98
+
+
 def test_exact_fits_have_almost_no_spread():
     rng = np.random.default_rng(3)
     task = np.repeat([0, 1, 2], 10)

@@ -262,9 +262,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         ----------
         X : as in `fit`; a lazy frame comes back with a column `prediction`, and still lazy
         return_std : whether to return also the standard deviation of a new observation at every row: mean plus and
-            minus 1.64 of them holds about 90 % of the observations. For methods that are linear in their targets
+            minus 1.64 of them holds about 90 % of the observations, also where few rows leave the noise uncertain. For
+            methods that are linear in their targets
         quantiles : numbers between 0 and 1; the result is then these quantiles of a new observation, along a last axis:
-            (0.05, 0.95) are the ends of 90 % intervals
+            (0.05, 0.95) are the ends of 90 % intervals. They are those of a normal distribution
         """
         if quantiles is not None:
             q = np.asarray(quantiles, dtype=np.float64)

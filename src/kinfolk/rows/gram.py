@@ -237,11 +237,6 @@ class GramStats:
         fields = {f: getattr(self, f)[tasks] for f in ("labels", "n", "x_mean", "y_mean", "G", "b", "yy")}
         return replace(self, **fields)
 
-    def weighted(self, weight: Array) -> GramStats:
-        """The statistics, if every row of a task counted for `weight` (T,) rows."""
-        each = weight[:, None, None]
-        return replace(self, n=self.n * weight, G=self.G * each, b=self.b * each[:, :, 0], yy=self.yy * weight)
-
     def on_columns(self, columns: NDArray[np.intp]) -> GramStats:
         """The statistics of some features, by position."""
         G = self.G[:1] if self.G.strides[0] == 0 else self.G  # one matrix for all tasks stays one

@@ -75,7 +75,7 @@ def integrated_components(gram: GramStats, noise: Array | None = None) -> Varian
     if gram.n_tasks > MOST_TASKS:
         some = evenly_chosen(gram, MOST_TASKS)
         return integrated_components(gram.select(some), None if noise is None else noise[some])
-    equations = normal_equations(gram if noise is None else gram.weighted(1 / noise), "coupled")
+    equations = normal_equations(gram if noise is None else gram.scaled(1 / noise), "coupled")
     unit = np.diagonal(scale_free_units(equations.G, diagonal=True))
     data = compress(equations, np.diag(unit), gram.n)
     around_mean = gram.n_tasks >= FEWEST and 2 * data.basis.shape[1] <= data.N
