@@ -71,6 +71,14 @@ def test_inputs_with_few_values_have_no_curve_and_names_say_which_have():
     assert features.get_feature_names_out().tolist() == [*names, "x0", "x1", "x2"]
 
 
+@pytest.mark.parametrize("top", [1e300, np.nextafter(1.0, 2.0)])
+def test_inputs_that_are_nearly_one_value_have_no_curve(top):
+    x = np.append(np.linspace(0, 1, 30) if top > 2 else 1 - np.arange(30) * 1e-16, [top, 0.0])
+    features = SplineFeatures().fit(x[:, None])
+    assert not len(features.columns_)
+    np.testing.assert_array_equal(features.transform(x[:, None]), x[:, None])
+
+
 def test_only_the_inputs_that_bend_most_are_bent():
     table, rng = rows(2, 6, 60, MOST_CURVES + 3)
     X = table[:, 1:]

@@ -93,7 +93,7 @@ def choices(name: str, rng: np.random.Generator) -> dict:
     if name in ("independent", "pooled", "mean-shrunk"):
         return found | {"penalty": [1.0, "cv", 0.0][rng.integers(3)]}
     if name == "gamtlcv":
-        nonlinear = [False, False, "auto"][rng.integers(3)]
+        nonlinear = ["splines", False, "auto"][rng.integers(3)]
         return found | {"nonlinear": nonlinear, "trunk": [None, None, None, "auto"][rng.integers(4)]}
     if name != "gamtl":
         return found

@@ -36,4 +36,4 @@ class RBFGAMTL(GAMTLCV):
     shares: ClassVar[str] = "graph, nonlinear"
     simplicity: ClassVar[int] = 130
 
-    nonlinear: bool | str = choice(True, False, "auto")
+    nonlinear: bool | str = choice(True, False, "auto", "splines")

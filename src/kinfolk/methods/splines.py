@@ -15,6 +15,7 @@ from kinfolk.rows.gram import TINY, Array
 KNOTS = 5  # of every input; inputs with fewer distinct values have no curve
 TERMS = KNOTS - 2  # of every curve
 OUTER = 0.05  # quantile of the first knot, and of the last one from above
+LEAST_GAP = 1e-6  # between knots, of the range: an input that is nearly one value has no curve
 FADE = 1.0  # of the range, beyond its ends, over which a curve returns to its line, by a factor of e
 
 
@@ -51,17 +52,17 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         """Place the knots; y is not used, and rows that are there twice count once."""
         X = validate_data(self, X, dtype=np.float64)
         X = X if sample_weight is None else X[np.asarray(sample_weight) > 0]
-        values = [np.unique(column) for column in X.T]
-        self.columns_ = np.array([j for j, v in enumerate(values) if len(v) >= KNOTS], np.intp)
+        values = {j: np.unique(column) for j, column in enumerate(X.T)}
+        found = {j: _knots(v) for j, v in values.items()}
+        self.columns_ = np.array([j for j, knots in found.items() if knots is not None], np.intp)
         bent = [values[j] for j in self.columns_]
         m = len(bent)
         self.ends_ = np.array([[v[0] for v in bent], [v[-1] for v in bent]]).reshape(2, m)
-        units = [(v - v[0]) / (v[-1] - v[0]) for v in bent]
-        self.knots_ = np.array([np.quantile(u, np.linspace(OUTER, 1 - OUTER, KNOTS)) for u in units]).reshape(m, KNOTS)
+        self.knots_ = np.array([found[j] for j in self.columns_]).reshape(m, KNOTS)
         self.weights_ = np.array([_weights(k) for k in self.knots_]).reshape(m, KNOTS, TERMS)
         self.lines_ = np.zeros((m, 2, TERMS))
-        for i, u in enumerate(units):
-            self._take_line_away(i, u)
+        for i, v in enumerate(bent):
+            self._take_line_away(i, (v - v[0]) / (v[-1] - v[0]))
         return self
 
     def _take_line_away(self, i: int, u: Array) -> None:
@@ -102,6 +103,14 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         """Factors of the inputs among the features, and what is taken away from them before."""
         d = self.n_features_in_
         return np.ones(d), np.zeros(d)
+
+
+def _knots(values: Array) -> Array | None:
+    """Knots among distinct values, ascending, in units of their range; None where these do not carry a curve."""
+    if len(values) < KNOTS or not np.isfinite(values[-1] - values[0]):
+        return None
+    knots = np.quantile((values - values[0]) / (values[-1] - values[0]), np.linspace(OUTER, 1 - OUTER, KNOTS))
+    return np.asarray(knots) if np.diff(knots).min() > LEAST_GAP else None
 
 
 def _cubes(u: Array, knots: Array) -> Array:
