@@ -1,12 +1,17 @@
 """Makes the shared problems importable, and skips nothing where everything must run."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+# A shell without a terminal starts background jobs deaf to interrupts, and the commands that tests interrupt with them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

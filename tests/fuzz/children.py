@@ -33,6 +33,7 @@ def start(arguments: tuple[str, ...], folder: Path, before: Callable[[], None] =
     if child:
         return child
     code = 99
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs of shells without a terminal
     try:
         for number, name in ((1, f"stdout{tag}"), (2, f"stderr{tag}")):
             os.dup2(os.open(f"{folder}.{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
