@@ -161,6 +161,13 @@ def test_kept_blocks_are_inverted_anew_only_where_the_pull_has_changed_and_chang
     assert np.flatnonzero(touched).tolist() == [0, 1]
 
 
+def test_blocks_that_take_much_memory_are_not_kept(monkeypatch):
+    monkeypatch.setattr("kinfolk.solvers.weights.cg.MOST_KEPT", 100)
+    stats, kept = gram(4, T=80), BlockInverses()
+    solve_cg(weight_system(stats.G, stats.b, random_graph(80), 1.0, ridge=0.5), preconditioner="blocks", blocks=kept)
+    assert kept.inverses.size == 0
+
+
 def test_an_unknown_that_the_graph_leaves_out_does_not_slow_the_others_down():
     T = 600
     stats, A = gram(5, T=T), clique_graph(T)

@@ -36,6 +36,7 @@ SOLVERS = ("auto", "splu", "cmg")
 STRONG = 4.0  # coupling over own data, above which the Laplacian pays for itself
 MOST = 0.9  # share of the tasks in which the coupling must exceed every direction of H_t
 FILL_PER_TASK = 40  # entries that the factors of a cheap factorisation may have, per task
+MOST_KEPT = 10_000_000  # numbers of the inverses that are kept: 80 MB; more take memory from the graph step
 STALE = 0.2  # change of a task's block, as its mean diagonal tells, after which it is inverted anew
 FILL = 300_000  # or in all: beyond, a cycle of multigrid takes less time than a pair of triangular solves
 
@@ -57,11 +58,13 @@ class BlockInverses:
         size = system.own + diagonal.mean(axis=1)
         if self.inverses.shape != (T, d, d):
             self.size = np.zeros(T)
-            self.inverses = np.empty((T, d, d))
         old = np.flatnonzero(np.abs(size - self.size) > STALE * self.size)
         blocks = system.H[old]
         blocks[:, np.arange(d), np.arange(d)] += diagonal[old]
-        self.inverses[old] = inverse(blocks)
+        if len(old) == T:
+            self.inverses = inverse(blocks)
+        else:
+            self.inverses[old] = inverse(blocks)
         self.size[old] = size[old]
         return self.inverses
 
@@ -76,7 +79,8 @@ def make_preconditioner(
     name = choose_preconditioner(system) if name == "auto" else name
     parts: list[Operator] = [_coarse(system)]
     if name in ("blocks", "sum"):
-        parts.append(partial(times, (blocks or BlockInverses()).of(system)))
+        kept = blocks if blocks is not None and system.H.size <= MOST_KEPT else BlockInverses()
+        parts.append(partial(times, kept.of(system)))
     if name in ("laplacian", "sum"):
         solver = choose_solver(system.L) if solver == "auto" else solver
         parts.append(_laplacian(system, solver))
