@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,9 @@ from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 
 from kinfolk.methods.linear_map import ErrorBlocks, LinearMap, Scatter
-from kinfolk.rows.gram import TINY, Array, GramStats, evenly_chosen, squared_errors
+from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
 from kinfolk.solvers.components import VarianceComponents, integrated_components
 
-TYPICAL_TASKS = 50  # whose expected errors stand for those of all, where each costs a system of equations
 LEAST_TRAINING = 0.5  # share of the rows of a small task that the models of folds had
 MISFIT = 3.0  # standard errors
 LEAST_FREEDOM = 1e-9  # of the rows: degrees of freedom below are rounding
@@ -74,7 +74,6 @@ class PartErrors:
     part: LinearMap
     scatter: Scatter
     _kept: dict[int, tuple[Array, ...]] = field(default_factory=dict, repr=False)
-    _all: list[ErrorBlocks] = field(default_factory=list, repr=False)
 
     @classmethod
     def of(cls, part: LinearMap, law: VarianceComponents) -> PartErrors:
@@ -96,17 +95,18 @@ class PartErrors:
 
     def blocks(self, tasks: NDArray[np.intp]) -> ErrorBlocks:
         """Those of some tasks."""
-        inverse = self.part.inverse
-        if inverse.at_once:
-            if not self._all:
-                self._all.append(inverse.diagonal(np.arange(len(self.part.equations.b)), self.scatter))
-            return ErrorBlocks(*(block[tasks] for block in self._all[0]))
+        if self.part.inverse.at_once:
+            return ErrorBlocks(*(block[tasks] for block in self._all))
         # Each task costs p solves: those asked for before are kept.
         missing = np.array([t for t in tasks.tolist() if t not in self._kept], dtype=np.intp)
         if len(missing):
-            found = inverse.diagonal(missing, self.scatter)
+            found = self.part.inverse.diagonal(missing, self.scatter)
             self._kept.update(zip(missing.tolist(), zip(*found, strict=True), strict=True))
         return ErrorBlocks(*(np.stack(block) for block in zip(*(self._kept[t] for t in tasks.tolist()), strict=True)))
+
+    @cached_property
+    def _all(self) -> ErrorBlocks:
+        return self.part.inverse.diagonal(np.arange(len(self.part.equations.b)), self.scatter)
 
     def residuals(self, rows: Array, noise: float) -> Array:
         """Expected sum of squared residuals of every task over the noise; `rows` are those beside free intercepts."""
@@ -189,16 +189,16 @@ class ErrorBalance:
 
     @classmethod
     def of(cls, known: Uncertainty, gram: GramStats, held_out: HeldOut) -> ErrorBalance:
-        """Over all tasks, or some that stand for all where each costs a system of equations."""
-        at_once = all(errors.part.inverse.at_once for errors in known.parts)
-        tasks = np.arange(gram.n_tasks) if at_once else evenly_chosen(gram, TYPICAL_TASKS)
-        tasks = tasks[np.isfinite(held_out.errors[tasks]) & (gram.n[tasks] > 0)]  # not so for tasks adopted since
+        """Expected of the parts whose errors cost little, which stand for the others."""
+        tasks = np.flatnonzero(np.isfinite(held_out.errors) & (gram.n > 0))  # not so for tasks adopted since
+        quick = [errors for errors in known.parts if errors.part.inverse.at_once]
+        shares = np.sum([errors.part.shares[tasks] for errors in quick], axis=0) if quick else np.ones(len(tasks))
         n = gram.n[tasks]
         away = np.zeros(len(tasks))
         unknown = np.zeros(len(tasks))  # the same without any rows
-        for errors in known.parts:
+        for errors in quick:
             moments = new_rows(errors.part, gram.n)[tasks]
-            share = errors.part.shares[tasks]
+            share = errors.part.shares[tasks] / np.maximum(shares, TINY)
             own = np.einsum("tpq,tqp->t", known.covariance(errors, tasks), moments)
             away += share * np.sqrt(np.maximum(own, 0.0))
             unknown += share * np.einsum("pq,tqp->t", errors.scatter.covariance, moments)
@@ -238,7 +238,9 @@ def uncertainty(
         law = replace(integrated_components(gram, noise), noise=law.noise)
         parts = [PartErrors.of(part, law) for part in maps]
     known = Uncertainty(parts, law, law.noise * noise, level)
-    return known if held_out is None else replace(known, kappa=ErrorBalance.of(known, gram, held_out).kappa)
+    if held_out is None or not all(part.inverse.at_once for part in maps):
+        return known
+    return replace(known, kappa=ErrorBalance.of(known, gram, held_out).kappa)
 
 
 def relative_noise(parts: Sequence[PartErrors], law: VarianceComponents, rows: Array, squares: Array) -> Array:
