@@ -233,7 +233,7 @@ def uncertainty(
     parts = [PartErrors.of(part, law) for part in maps]
     free = sum(part.shares for part in maps if not part.equations.has_ones)
     level: Array = 1 + free / np.maximum(gram.n, TINY)
-    noise = relative_noise(parts, law, gram.n - free, squared_errors(gram, W, c))
+    noise = relative_noise(parts, law, np.maximum(gram.n - free, 0.0), squared_errors(gram, W, c))
     if np.ptp(noise) > 0:  # tasks of much noise tell less about how tasks differ
         law = replace(integrated_components(gram, noise), noise=law.noise)
         parts = [PartErrors.of(part, law) for part in maps]
@@ -253,13 +253,13 @@ def relative_noise(parts: Sequence[PartErrors], law: VarianceComponents, rows: A
     if law.noise <= TINY or not all(errors.part.inverse.at_once for errors in parts):
         return np.ones(len(rows))
     expected = np.sum([errors.part.shares * errors.residuals(rows, law.noise) for errors in parts], axis=0)
-    free = expected > LEAST_FREEDOM * rows  # rounding leaves a little where nothing is left
+    free = expected > LEAST_FREEDOM * np.maximum(rows, 1.0)  # rounding leaves a little where nothing is left
     ratio = np.divide(squares / law.noise, expected, out=np.zeros_like(expected), where=free)
     found = moderated(ratio, np.where(free, np.minimum(expected, rows), 0.0))
     # Residuals that are too large for the law by more than chance, of a model without intercept, say, count as noise.
     total = float(expected.sum())
     misfit = float(squares.sum()) / law.noise - total
-    return found + misfit / float(rows.sum()) if misfit > MISFIT * np.sqrt(2 * total) else found
+    return found + misfit / max(float(rows.sum()), 1.0) if misfit > MISFIT * np.sqrt(2 * total) else found
 
 
 def new_rows(part: LinearMap, n: Array) -> Array:
