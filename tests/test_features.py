@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from kinfolk.baselines import Independent, MeanShrunk
-from kinfolk.estimators.gamtlcv import head_error
+from kinfolk.methods.curves import head_error
 from kinfolk.methods.rbf import FLOOR, RBFFeatures, place_centers, slope_scale, spread_of_inputs
 from kinfolk.methods.rbf_search import Axes, Setting, TaskRows, search_features
 from kinfolk.rows.fold_numbers import assign_folds

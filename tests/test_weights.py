@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from kinfolk import GAMTL
-from kinfolk.methods.gamtl.objective import task_loss
+from kinfolk.rows.gram import task_loss
 from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.weights.cg import PRECONDITIONERS, BlockInverses, solve_cg
 from kinfolk.weights import solve_system, solve_weights, weight_system

@@ -140,7 +140,7 @@ def test_demo_tells_groups_outliers_and_the_gain(demo):
 
 
 def test_demo_without_matplotlib_writes_its_report(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     said = list(run_demo(tmp_path))
     assert "There is no picture, since plots need matplotlib: pip install 'kinfolk[plots]'" in said
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]

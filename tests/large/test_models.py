@@ -46,7 +46,8 @@ def test_a_file_gives_the_model_of_its_rows(rows, model):
     fitted = fit_file(model, path, target="sales", batch_rows=90).predict(frame[X])
     in_memory = model.fit(frame[X], frame["sales"]).predict(frame[X])
     # Both stop when the objective falls by less than `tol`; statistics agree to rounding, so the steps are the same.
-    np.testing.assert_allclose(fitted, in_memory, rtol=1e-6)
+    # Predictions near 0 are differences of large numbers: what counts there is the range of all.
+    np.testing.assert_allclose(fitted, in_memory, rtol=1e-6, atol=1e-9 * np.ptp(in_memory))
 
 
 def test_the_scaler_from_statistics_is_the_scaler_of_the_rows(rows):

@@ -25,9 +25,11 @@ def table_of(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_an_earlier_file_predicts_as_it_did_and_can_be_saved_again(name, tmp_path):
     model = load(FOLDER / f"{name}.kin")
-    np.testing.assert_array_equal(model.predict(table_of(name)), EXPECTED[f"{name}_mean"])
+    predicted = model.predict(table_of(name))
+    # The numbers come from another processor, whose exponential may differ in the last bit.
+    np.testing.assert_allclose(predicted, EXPECTED[f"{name}_mean"], rtol=1e-13, atol=1e-13)
     again = load(model.save(tmp_path / "again.kin"))
-    np.testing.assert_array_equal(again.predict(table_of(name)), EXPECTED[f"{name}_mean"])
+    np.testing.assert_array_equal(again.predict(table_of(name)), predicted)
 
 
 @pytest.mark.parametrize("name", WITH_STD)

@@ -34,7 +34,8 @@ class Stream:
         at = rows.targets()
         labels = np.union1d(self.folds.total.labels, rows.schema.labels)
         codes = np.searchsorted(labels, rows.schema.labels)[at.codes]
-        data = TaskRows(X[at.row], at.y, codes, labels, np.zeros(len(codes), np.intp), at.weight)
+        names = self.folds.total.feature_names
+        data = TaskRows(X[at.row], at.y, codes, labels, np.zeros(len(codes), np.intp), at.weight, names)
         unit = self._units(rows, data, at.row, groups)
         so_far = np.stack([part.reindex(labels).n for part in self.folds.held_out])
         # Another draw for every batch, which the same rows after the same past get again.
