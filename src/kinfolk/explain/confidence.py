@@ -12,7 +12,7 @@ from scipy import sparse
 
 from kinfolk.explain.draws import FreshNoise, Reweighted
 from kinfolk.explain.groupings import Pairs
-from kinfolk.explain.joint import OWN_ROWS, Joint, graph_of, joint_of, own_residuals, position, quietly, rows_like
+from kinfolk.explain.joint import Joint, graph_of, joint_of, position, quietly, rows_like
 from kinfolk.explain.kin import TEST_LEVEL, CommonPopulation, population_of, related
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.gamtl.shown import shown_graph
@@ -126,7 +126,7 @@ def edge_confidence(
     joint = joint_of(model, "edge_confidence")
     rng = generator(random_state)
     source, words = _source(model, joint, X, y, groups)
-    resample = _Resample(model, joint, _kin_among(model, joint), _noise_of_resamples(joint), _pairs(joint.graph))
+    resample = _Resample(model, joint, _kin_among(model, joint), 2 * joint.cautious_noise, _pairs(joint.graph))
     total = _Read(sparse.csr_array(2 * joint.gram.labels.shape), sparse.csr_array(2 * joint.gram.labels.shape))
     jobs = (delayed(resample.read)(source, own) for own in rng.spawn(n))
     for k, read in enumerate(Parallel(n_jobs=n_jobs, return_as="generator")(jobs)):
@@ -153,20 +153,10 @@ def _source(model: Model, joint: Joint, X: Any, y: Any, groups: Any) -> tuple[Fr
 
 def _kin_among(model: Model, joint: Joint) -> CommonPopulation | None:
     """The population of the tasks, if any are more alike than chance makes them, by the test of `kinship`."""
-    population = population_of(joint.gram, related(model))
+    population = population_of(joint.gram, related(model), joint)
     if population is None or population.p_value(np.random.default_rng(0)) > TEST_LEVEL:
         return None
     return population
-
-
-def _noise_of_resamples(joint: Joint) -> Array:
-    """Twice the variance of the noise, of every task: a resample carries it once observed and once drawn.
-
-    Few rows may look exact by chance: where own residuals do not tell, noise counts for no less than its median.
-    """
-    _, dof = own_residuals(joint.gram)
-    least = np.where(dof >= OWN_ROWS, 0.0, np.median(joint.noise))
-    return 2 * np.maximum(joint.noise, least)
 
 
 def _pairs(graph: TaskGraph) -> Pairs:

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from kinfolk.explain.coefficients import ERROR_RATE, FeatureMark, marks_of
-from kinfolk.explain.joint import Joint, joint_of
+from kinfolk.explain.joint import Joint, joint_behind
 from kinfolk.explain.kin import SURE, Kinship
-from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.model import Model
 from kinfolk.words import cut, listed, written
 
@@ -75,13 +74,9 @@ def _confidence(kin: Kinship | None, inside: NDArray[np.intp]) -> str:
 
 def _joint(model: Model) -> Joint | None:
     """The problem behind the graph, where its coefficients have names and can be compared."""
-    part = model.graph_part
-    named = part is not None and isinstance(part.coupling, GraphCoupling)
     # Beside splines the graph is one of slopes; basis functions have no slopes.
     nameless = model.columns is not None and model.columns.basis is not None and not model.curve_terms
-    if not named or nameless or model.coef.size > UNKNOWNS or model.seen.sum() < 3:
-        return None
-    return joint_of(model, "groups")
+    return None if nameless or model.coef.size > UNKNOWNS else joint_behind(model)
 
 
 def _apart(joint: Joint | None, seen: NDArray[np.bool_], inside: NDArray[np.intp], group: NDArray[np.intp]) -> str:

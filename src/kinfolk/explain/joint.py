@@ -82,6 +82,12 @@ class Joint:
         left = np.maximum(rows - degrees_of_freedom(system, equations), 1.0)
         return own_noise(self._used, task_loss(equations, self.part.V) / left)
 
+    @cached_property
+    def cautious_noise(self) -> Array:
+        """As `noise`, no less than its median where own residuals do not tell: few rows may look exact by chance."""
+        _, dof = own_residuals(self._used)
+        return np.where(dof >= OWN_ROWS, self.noise, np.maximum(self.noise, np.median(self.noise)))
+
     @property
     def _used(self) -> GramStats:
         """Statistics of the features that the part uses: what others explain is noise to it."""
@@ -123,6 +129,14 @@ def joint_of(given: Fitted | Structure, caller: str) -> Joint:
     if count < 3:
         raise ValueError(f"{caller} compares pairs of tasks with others: it needs at least 3 tasks, got {count}")
     return Joint(part, part.coupling, model.known, graph if model.seen.all() else graph.among(model.seen))
+
+
+def joint_behind(model: Model) -> Joint | None:
+    """The joint problem behind the graph of a model, if there is one and three tasks have rows."""
+    part = model.graph_part
+    if part is None or not isinstance(part.coupling, GraphCoupling) or model.seen.sum() < 3:
+        return None
+    return joint_of(model, "this")
 
 
 def _from_elsewhere(caller: str, name: str) -> str:

@@ -27,7 +27,7 @@ from scipy import sparse
 from scipy.special import expit, logit, polygamma
 
 from kinfolk.explain.groupings import Messages, Pairs, evidence, together
-from kinfolk.explain.joint import graph_of, own_residuals, position
+from kinfolk.explain.joint import Joint, graph_of, joint_behind, own_residuals, position
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.methods.structures import heaviest_edges
@@ -137,7 +137,7 @@ def kinship(model: Fitted, *, random_state: Any = 0) -> Kinship | None:
     if model.gram is None or not 4 <= model.seen.sum() <= MOST_TASKS:
         return None
     T = len(model.labels)
-    population = population_of(model.known, related(model))
+    population = population_of(model.known, related(model), joint_behind(model))
     rng = np.random.default_rng(random_state)
     p_value = 1.0 if population is None else population.p_value(rng)
     probability = np.zeros((T, T))
@@ -239,10 +239,11 @@ def related(model: Model) -> NDArray[np.bool_]:
     return kin if kin.sum() >= 4 else np.ones(count, bool)
 
 
-def population_of(gram: GramStats, kin: NDArray[np.bool_]) -> CommonPopulation | None:
+def population_of(gram: GramStats, kin: NDArray[np.bool_], joint: Joint | None) -> CommonPopulation | None:
     """The population that tasks would come from if nothing but their mean related them; None if they do not vary.
 
-    It is that of the tasks in `kin`: a few far out would make it wide, and all others look alike.
+    It is that of the tasks in `kin`: a few far out would make it wide, and all others look alike. Where tasks have no
+    more rows than features, noise is that of the `joint` fit, if there is one.
     """
     scale = feature_scale(gram)
     gram = gram.rescaled(scale)
@@ -252,7 +253,10 @@ def population_of(gram: GramStats, kin: NDArray[np.bool_]) -> CommonPopulation |
     # estimated where there are tasks enough for them.
     form = "full" if kin.sum() >= 2 * gram.n_features else "diagonal"
     effects = fit_random_effects(gram.select(kin), covariance=form, intercept="free", tol=1e-2)
-    noise = shrunk_noise(gram, effects.sigma2)
+    noise = shrunk_noise(gram)
+    if noise is None:
+        # A mixed model of so few rows explains too much: the groups of Syn 1 fell apart in two of eight draws.
+        noise = np.full(len(gram.n), effects.sigma2) if joint is None else joint.cautious_noise
     spread = float(np.trace(effects.covariance))
     if spread <= 1e-12 * max(float(noise.mean()), TINY):
         return None
@@ -264,8 +268,10 @@ def _at_least(noise: Array, covariance: Array) -> Array:
     return np.maximum(noise, 1e-9 * float(np.trace(covariance)))
 
 
-def shrunk_noise(gram: GramStats, instead: float) -> Array:
+def shrunk_noise(gram: GramStats) -> Array | None:
     """Variance of every task's noise: its own, drawn to the common one as far as their scatter is chance.
+
+    None if hardly any task has residuals of its own.
 
     The logarithm of a variance with f degrees of freedom scatters with trigamma(f / 2). What is seen beyond that
     belongs to the tasks; common degrees of freedom are added until chance and tasks explain the scatter (Smyth 2004).
@@ -276,13 +282,13 @@ def shrunk_noise(gram: GramStats, instead: float) -> Array:
 
     >>> rows = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]] * 4)
     >>> gram = GramStats.from_rows(rows, np.tile([1.0, -1.0, 0.0, 0.0, -1.0, 1.0], 4), np.repeat(np.arange(4), 6))
-    >>> shrunk_noise(gram, 7.0).round(6)
+    >>> shrunk_noise(gram).round(6)
     array([1., 1., 1., 1.])
     """
     squared, dof = own_residuals(gram)
     known = dof >= OWN_ROWS
     if known.sum() < 4:
-        return np.full(len(dof), instead)
+        return None
     common = max(float(squared[known].sum() / dof[known].sum()), TINY)
     scatter = np.log(np.maximum(squared[known] / dof[known], 1e-9 * common)).var(ddof=1)
     beyond = float(scatter - polygamma(1, dof[known] / 2).mean())
