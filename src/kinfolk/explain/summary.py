@@ -201,8 +201,7 @@ def get_feature_names_out(model: Fitted, input_features: Any = None) -> Any:
 
 def title(model: Model) -> str:
     """Method, tasks, rows and features."""
-    T = len(model.labels)
-    d = model.attributes["coef_"].shape[1]
+    T, d = model.attributes["coef_"].shape
     rows = "" if model.gram is None else f", {counted(round(float(model.gram.n.sum())), 'row')}"
     return f"{model.name}: {counted(T, 'task')}{rows}, {counted(d, 'feature')}"
 

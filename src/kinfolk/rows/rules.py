@@ -57,8 +57,7 @@ class TableRules(TransformerMixin, BaseEstimator):
     ================  ==================================================================================
     numbers           itself; missing values the mean, and a second column says where they were
     true and false    1 and 0
-    text              one column of 0 and 1 per value; of more than `max_categories` values the most frequent, the
-                      others together
+    text              one column of 0 and 1 per frequent value, `max_categories` at most; the others together
     dates and times   days since the first; sine and cosine of the time of year, week and day, where they differ
     durations         days
     row numbers, ids  nothing: what counts the rows, or names each of them, knows nothing about the next
