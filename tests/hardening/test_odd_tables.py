@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from random_tables import Case, ends_well
 
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import Independent, RandomSlopes
@@ -130,3 +131,31 @@ def test_infinite_values_of_a_lazy_frame_are_told_by_their_column():
     lazy = polars.from_pandas(table.assign(y=y, z=np.inf)).lazy()
     with pytest.raises(ValueError, match="column 'z' has missing or infinite values"):
         GAMTLCV(task="task", **SMALL).fit(lazy, "y")
+
+
+@pytest.mark.parametrize("strength", [1.0, 0.0])
+def test_what_a_model_without_intercept_leaves_of_one_value_is_its_noise(strength):
+    X, _ = rows(T=1, n=3)
+    model = GAMTL(task=0, intercept=None, strength=strength).fit(X, np.full(3, 1e30))
+    std = model.predict(X, return_std=True)[1]
+    assert np.isfinite(std).all() and (std > 1e28).all()
+
+
+DRAWN = {"labels": "truths", "x_scale": 1.0, "y_scale": 1.0, "spread": 1e-6}
+EARLY = Case(seed=836925, T=3, d=4, rows=2, shift=0.0, flaws=("missing y",), wide=False, **DRAWN)
+IN_TIME = ("zero target", "constant column", "zero weights")
+SHARED = Case(seed=378861, T=3, d=4, rows=6, shift=1.0, flaws=IN_TIME, wide=True, **DRAWN)
+
+
+@pytest.mark.parametrize(
+    ("case", "model"),
+    [
+        # Its first weights are rough, and the round after them is not taken.
+        (EARLY, GAMTL(A0="l2", anchor=0.5, intercept="shrunk", metric="function", strength=1.0)),
+        # A fold whose rows have no weight is one of the lines, and was none of the splines.
+        (SHARED, GAMTLCV(**SMALL)),
+    ],
+    ids=["rough weights", "an empty fold"],
+)
+def test_tables_that_were_drawn(case, model):
+    assert ends_well(case, model) is not None

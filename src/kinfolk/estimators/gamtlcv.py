@@ -179,7 +179,7 @@ class GAMTLCV(GraphRegressor):
         bends = self.nonlinear == "splines" and not columns.gaps and gram.G.size <= MOST_NUMBERS
         if self.needs_rows() or bends:
             data = TaskRows.of(rows, inputs, gram, fold, in_time=in_time)
-        folds = numbered_folds(rows, inputs, gram, fold, in_time) if data is None or bends else data.folds()
+        folds = numbered_folds(rows, inputs, gram, fold, in_time) if data is None else data.folds()
         made: tuple[FeatureSearch | None, ...] = ()
         if data is not None:
             with limited_threads(len(data.labels), data.X.shape[1]):

@@ -26,6 +26,7 @@ from scipy.special import digamma, polygamma
 from kinfolk.methods.linear_map import ErrorBlocks, LinearMap, Scatter
 from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
 from kinfolk.solvers.components import VarianceComponents, integrated_components
+from kinfolk.solvers.tolerances import LAST_DIGIT
 
 LEAST_TRAINING = 0.5  # share of the rows of a small task that the models of folds had
 MISFIT = 3.0  # standard errors
@@ -233,25 +234,32 @@ def uncertainty(
     parts = [PartErrors.of(part, law) for part in maps]
     free = sum(part.shares for part in maps if not part.equations.has_ones)
     level: Array = 1 + free / np.maximum(gram.n, TINY)
-    noise = relative_noise(parts, law, np.maximum(gram.n - free, 0.0), squared_errors(gram, W, c))
+    noise, beyond = relative_noise(parts, law, np.maximum(gram.n - free, 0.0), squared_errors(gram, W, c))
     if np.ptp(noise) > 0:  # tasks of much noise tell less about how tasks differ
         law = replace(integrated_components(gram, noise), noise=law.noise)
         parts = [PartErrors.of(part, law) for part in maps]
-    known = Uncertainty(parts, law, law.noise * noise, level)
+    known = Uncertainty(parts, law, law.noise * noise + beyond, level)
     if held_out is None or not all(part.inverse.at_once for part in maps):
         return known
     return replace(known, kappa=ErrorBalance.of(known, gram, held_out).kappa)
 
 
-def relative_noise(parts: Sequence[PartErrors], law: VarianceComponents, rows: Array, squares: Array) -> Array:
-    """The noise of every task over that of all (T,), from its squared residuals; 1 where that would take too long.
+def relative_noise(
+    parts: Sequence[PartErrors], law: VarianceComponents, rows: Array, squares: Array
+) -> tuple[Array, float]:
+    """The noise of every task over that of all (T,), from its squared residuals, and a variance that all have beyond.
 
     `rows` (T,) are those beside free intercepts: no sum of squares has more degrees of freedom, however large pulling
-    makes it.
+    makes it. Where it would take too long, all tasks are alike.
     """
-    # An exact fit leaves the rounding of the targets, which says nothing about who is noisier.
-    if law.noise <= TINY or not all(errors.part.inverse.at_once for errors in parts):
-        return np.ones(len(rows))
+    alike = np.ones(len(rows))
+    if not all(errors.part.inverse.at_once for errors in parts):
+        return alike, 0.0
+    each = float(squares.sum()) / max(float(rows.sum()), 1.0)
+    # An exact fit leaves the rounding of the targets, which says nothing about who is noisier. Where the law sees no
+    # noise at all, what a model without intercept leaves is all there is.
+    if law.noise <= TINY or law.noise <= LAST_DIGIT**2 * each:
+        return alike, each
     expected = np.sum([errors.part.shares * errors.residuals(rows, law.noise) for errors in parts], axis=0)
     free = expected > LEAST_FREEDOM * np.maximum(rows, 1.0)  # rounding leaves a little where nothing is left
     ratio = np.divide(squares / law.noise, expected, out=np.zeros_like(expected), where=free)
@@ -259,7 +267,9 @@ def relative_noise(parts: Sequence[PartErrors], law: VarianceComponents, rows: A
     # Residuals that are too large for the law by more than chance, of a model without intercept, say, count as noise.
     total = float(expected.sum())
     misfit = float(squares.sum()) / law.noise - total
-    return found + misfit / max(float(rows.sum()), 1.0) if misfit > MISFIT * np.sqrt(2 * total) else found
+    if misfit <= MISFIT * np.sqrt(2 * total):
+        return found, 0.0
+    return found, law.noise * misfit / max(float(rows.sum()), 1.0)
 
 
 def new_rows(part: LinearMap, n: Array) -> Array:

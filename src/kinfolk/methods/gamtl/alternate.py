@@ -103,7 +103,8 @@ def alternate(
     look_ahead : whether rounds start from where the last two point to; not for steps that depend on the last ones
     """
     graph = graph_step(W, None)
-    weights = weight_step(graph.value, W, look_ahead and len(W) > 1)
+    rough = look_ahead and len(W) > 1
+    weights = weight_step(graph.value, W, rough)
     history = [objective(weights.value, graph.value)]
     secant = Secant(W, weights.value)
     converged = len(W) < 2
@@ -124,12 +125,13 @@ def alternate(
             stopped = rise
             break
         plain = settled or not look_ahead
+        rough = start is not weights.value
         secant.take(start, moved.value)
         graph = following
         weights = moved
         history.append(value)
         report(callback, "fit", len(history), max_iter, history[-1])
-    if not converged:  # the last round may have been a rough one
+    if rough:  # a round that was not taken may have ended the loop after it
         weights = weight_step(graph.value, weights.value, False)
         history[-1] = min(history[-1], objective(weights.value, graph.value))
     _warn(weights, graph, _what_is_left(converged or quiet, stopped, max_iter))
