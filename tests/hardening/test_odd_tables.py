@@ -141,10 +141,11 @@ def test_what_a_model_without_intercept_leaves_of_one_value_is_its_noise(strengt
     assert np.isfinite(std).all() and (std > 1e28).all()
 
 
-DRAWN = {"labels": "truths", "x_scale": 1.0, "y_scale": 1.0, "spread": 1e-6}
-EARLY = Case(seed=836925, T=3, d=4, rows=2, shift=0.0, flaws=("missing y",), wide=False, **DRAWN)
+DRAWN = {"labels": "truths", "y_scale": 1.0, "d": 4}
+EARLY = Case(seed=836925, T=3, rows=2, x_scale=1.0, spread=1e-6, shift=0.0, flaws=("missing y",), wide=False, **DRAWN)
 IN_TIME = ("zero target", "constant column", "zero weights")
-SHARED = Case(seed=378861, T=3, d=4, rows=6, shift=1.0, flaws=IN_TIME, wide=True, **DRAWN)
+SHARED = Case(seed=378861, T=3, rows=6, x_scale=1.0, spread=1e-6, shift=1.0, flaws=IN_TIME, wide=True, **DRAWN)
+ALIKE = Case(seed=524931, T=9, rows=15, x_scale=1e-8, spread=1e-20, shift=1e6, flaws=(), wide=False, **DRAWN)
 
 
 @pytest.mark.parametrize(
@@ -152,10 +153,12 @@ SHARED = Case(seed=378861, T=3, d=4, rows=6, shift=1.0, flaws=IN_TIME, wide=True
     [
         # Its first weights are rough, and the round after them is not taken.
         (EARLY, GAMTL(A0="l2", anchor=0.5, intercept="shrunk", metric="function", strength=1.0)),
+        # Its tasks differ by what a rough weight step leaves, and the graph of rough weights is not that of exact ones.
+        (ALIKE, GAMTL(extrapolate="linear", graph_metric="shape", metric="learned", strength=1.0)),
         # A fold whose rows have no weight is one of the lines, and was none of the splines.
         (SHARED, GAMTLCV(**SMALL)),
     ],
-    ids=["rough weights", "an empty fold"],
+    ids=["rough weights", "tasks that are alike", "an empty fold"],
 )
 def test_tables_that_were_drawn(case, model):
     assert ends_well(case, model) is not None

@@ -119,12 +119,13 @@ def alternate(
                 break
         rise = (value - history[-1]) / max(np.abs(history))  # F may pass through zero on its way
         settled = abs(rise) <= tol and _settled(graph, following)
-        # A secant may come to rest at a saddle: only a round from the last weights tells that they are at the end.
-        converged = settled and start is weights.value
+        # A secant may come to rest at a saddle, and rough weights differ by their last digits: only a round from the
+        # last weights, solved exactly, tells that they are at the end.
+        converged = settled and start is weights.value and not rough
         if not value <= allowed:
             stopped = rise
             break
-        plain = settled or not look_ahead
+        plain = plain or settled
         rough = start is not weights.value
         secant.take(start, moved.value)
         graph = following
