@@ -147,6 +147,10 @@ IN_TIME = ("zero target", "constant column", "zero weights")
 SHARED = Case(seed=378861, T=3, rows=6, x_scale=1.0, spread=1e-6, shift=1.0, flaws=IN_TIME, wide=True, **DRAWN)
 ALIKE = Case(seed=524931, T=9, rows=15, x_scale=1e-8, spread=1e-20, shift=1e6, flaws=(), wide=False, **DRAWN)
 
+EACH_ONE_VALUE = ("constant target", "own columns", "uneven")
+LEVELS = Case(469087, 2, 1, 2, "texts", 1.0, 1e30, 1e-6, 0.0, EACH_ONE_VALUE, wide=True)
+COPIES = Case(244506, 20, 4, 2, "truths", 1e38, 1.0, 1.0, 1.0, ("copied tasks",), wide=False)
+
 
 @pytest.mark.parametrize(
     ("case", "model"),
@@ -157,8 +161,16 @@ ALIKE = Case(seed=524931, T=9, rows=15, x_scale=1e-8, spread=1e-20, shift=1e6, f
         (ALIKE, GAMTL(extrapolate="linear", graph_metric="shape", metric="learned", strength=1.0)),
         # A fold whose rows have no weight is one of the lines, and was none of the splines.
         (SHARED, GAMTLCV(**SMALL)),
+        # Its tasks differ in their levels alone: the ridge that keeps slopes at 0 is not infinite.
+        (LEVELS, GAMTL(metric="learned", intercept="coupled", anchor=0.5)),
     ],
-    ids=["rough weights", "tasks that are alike", "an empty fold"],
+    ids=["rough weights", "tasks that are alike", "an empty fold", "levels alone"],
 )
 def test_tables_that_were_drawn(case, model):
     assert ends_well(case, model) is not None
+
+
+def test_standard_deviations_where_rounding_has_made_a_free_direction_negative():
+    outcome = ends_well(COPIES, GAMTL(metric="function", intercept="coupled", anchor=0.0, strength=1.0))
+    std = outcome.model.predict(outcome.table, return_std=True)[1]
+    assert np.isfinite(std).all() and (std >= 0).all()

@@ -19,7 +19,7 @@ from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.tolerances import WEIGHTS_RESIDUAL
 from kinfolk.solvers.weights import WeightSystem
 from kinfolk.solvers.weights.cg import make_preconditioner
-from kinfolk.solvers.weights.direct import scaled_matrix
+from kinfolk.solvers.weights.direct import definite_factor
 
 DENSE_UNKNOWNS = 4000  # dT up to which N is held whole: 128 MB
 MOST_STEPS = 1000  # of conjugate gradients
@@ -43,8 +43,8 @@ class GraphInverse:
     def whole(self) -> Array:
         """N as (T, p, T, p)."""
         T, p = self.system.b.shape
-        M, unit = scaled_matrix(self.system, definite=True)
-        inverse = linalg.cho_solve(linalg.cho_factor(M, overwrite_a=True), np.diag(unit), overwrite_b=True)
+        factor, unit = definite_factor(self.system)
+        inverse = linalg.cho_solve(factor, np.diag(unit), overwrite_b=True)
         return (unit[:, None] * inverse).reshape(T, p, T, p)
 
     @cached_property
@@ -77,9 +77,9 @@ class GraphInverse:
         p = system.b.shape[1]
         at = int(np.searchsorted(piece, task))
         if system.b.size <= FACTORED:
-            M, unit = scaled_matrix(system, definite=True)
+            factor, unit = definite_factor(system)
             right = np.diag(unit)[:, at * p : (at + 1) * p]
-            inside = unit[:, None] * linalg.cho_solve(linalg.cho_factor(M, overwrite_a=True), right)
+            inside = unit[:, None] * linalg.cho_solve(factor, right)
             return piece, inside.reshape(len(piece), p, p)
         found = np.empty((len(piece), p, p))
         precondition, _ = make_preconditioner(system)  # one for all columns: it takes as long as a few of them

@@ -29,6 +29,7 @@ RAW: dict[str, Any] = {"strength": 1.0, "ridge": 1.0, "anchor": 0.0, "metric": "
 AROUND: dict[str, Any] = {"anchor": 0.5, "metric": "learned"}
 PULL = 2.0  # times what the mixed model stands for: neighbours are nearer than all tasks are to their mean
 LEAST_RIDGE = 1e-5  # rows: keeps directions that nobody has seen at 0 where targets are fitted exactly
+MOST_RIDGE = 1e12  # rows: where the common coefficients are nothing
 MOST_STRENGTH = 1e4  # where tasks do not differ
 COMPARED = 1000  # unknowns of the tasks that are looked at for groups
 FEWEST = 8  # tasks that may fall into groups
@@ -55,7 +56,7 @@ def completed(named: dict[str, Any], gram: GramStats) -> Recipe:
 def ridge_of_mean(effects: RandomEffects, n_tasks: int) -> float:
     """The ridge whose prior is as wide as the common coefficients are large: it acts on T copies of them."""
     size = float(((effects.mean**2 + effects.relevance**2) * effects.scale**2).mean())
-    return max(effects.sigma2 / max(n_tasks * size, TINY), LEAST_RIDGE)
+    return min(max(effects.sigma2 / max(n_tasks * size, TINY), LEAST_RIDGE), MOST_RIDGE)
 
 
 def matching_strength(problem: Problem, effects: RandomEffects, metric: str) -> float:

@@ -35,20 +35,31 @@ def _solve(M: Array, b: Array) -> Array:
         return linalg.pinvh(M, rtol=len(M) * np.finfo(float).eps) @ b
 
 
-def scaled_matrix(system: WeightSystem, *, definite: bool = False) -> tuple[Array, Array]:
-    """unit M unit with a diagonal of 1, and `unit`; features of very different size do not make it look singular.
-
-    What is to be `definite` gets as much on its diagonal as rounding may have taken from directions that are free.
-    """
+def scaled_matrix(system: WeightSystem) -> tuple[Array, Array]:
+    """unit M unit with a diagonal of 1, and `unit`; features of very different size do not make it look singular."""
     M = dense_matrix(system)
     diagonal = np.diagonal(M).copy()
     nothing = diagonal < LEAST_DIAGONAL
     unit = 1 / np.sqrt(np.where(nothing, 1.0, diagonal))
     M *= unit
     M *= unit[:, None]
-    if definite:
-        M[np.diag_indices_from(M)] += max(ROUNDING, len(M) * np.finfo(float).eps) + nothing
     return M, unit
+
+
+def definite_factor(system: WeightSystem) -> tuple[tuple[Array, bool], Array]:
+    """Cholesky factor of unit M unit, and `unit`.
+
+    The diagonal gets as much as rounding may have taken from directions that are free. A basis whose directions differ
+    in size has magnified this rounding; the least eigenvalue then says by how much.
+    """
+    M, unit = scaled_matrix(system)
+    diagonal = np.diag_indices_from(M)
+    M[diagonal] += max(ROUNDING, len(M) * np.finfo(float).eps) + (M[diagonal] < 0.5)
+    try:
+        return linalg.cho_factor(M), unit
+    except linalg.LinAlgError:
+        M[diagonal] -= 2 * linalg.eigvalsh(M, subset_by_index=[0, 0])
+        return linalg.cho_factor(M), unit
 
 
 def dense_matrix(system: WeightSystem) -> Array:
