@@ -75,7 +75,8 @@ def test_lines_of_the_trial_are_ridge_lines_of_the_rows_that_are_kept():
     y = 1e4 + X @ [1.0, -2.0] + rng.normal(size=len(codes))
     outer = X[:, 0] > 1e3 + 0.7
     kept = [(codes == t) & ~outer for t in range(5)]
-    tasks, V = _Trial(X, y, codes)._lines(outer, outer & np.array([rows.any() for rows in kept])[codes])
+    judged = outer & np.array([rows.any() for rows in kept])[codes]
+    tasks, V = _Trial(X, y, codes)._lines(*map(np.flatnonzero, (outer, judged)))
     assert set(tasks) == {t for t in range(5) if kept[t].any() and outer[codes == t].any()} > {3, 4}
     apart = [(X[rows] - X[rows].mean(axis=0), y[rows] - y[rows].mean()) for rows in kept]
     G = [x.T @ x for x, _ in apart]

@@ -102,7 +102,7 @@ class _Trial:
     @cached_property
     def sums(self) -> Array:
         """Sums of products of the rows of every task, (T, d + 1, d + 2): those of an end are taken away again."""
-        present, sums = self._sums_of(np.ones(len(self.codes), bool))
+        present, sums = self._sums_of(np.arange(len(self.codes)))
         return sums[np.argsort(present)]
 
     @cached_property
@@ -115,11 +115,12 @@ class _Trial:
         x = sign * self.X[:, feature]
         if not len(x) or len(np.unique(x[:1000])) < 3:
             return MARGIN
-        outer = x >= x.max() - END - ROUNDING  # of evenly spaced times the one at the edge counts
-        kept = np.bincount(self.codes[~outer], minlength=self.gram.n_tasks)
-        judged = outer & (kept[self.codes] > 0)
+        inner = x < x.max() - END - ROUNDING  # of evenly spaced times the one at the edge counts as outer
+        outer = np.flatnonzero(~inner)
+        kept = np.bincount(self.codes[inner], minlength=self.gram.n_tasks)
+        judged = outer[kept[self.codes[outer]] > 0]
         place = np.bincount(self.codes[judged], minlength=self.gram.n_tasks)
-        if judged.sum() < LEAST_ROWS or np.count_nonzero(place) < LEAST_TASKS or outer.sum() > (1 - END) * len(x):
+        if len(judged) < LEAST_ROWS or np.count_nonzero(place) < LEAST_TASKS or len(outer) > (1 - END) * len(x):
             return MARGIN
         tasks, V = self._lines(outer, judged)
         place[tasks] = np.arange(len(tasks))
@@ -127,11 +128,11 @@ class _Trial:
         rows = self.rows[judged]
         off = rows[:, -1] - row_dots(rows[:, :-1], V[t])
         # Held at the edge the prediction lacks what the line adds beyond it.
-        beyond = V[t, feature] * sign * (x[judged] - x[~outer].max())
+        beyond = V[t, feature] * sign * (x[judged] - x[inner].max())
         better = np.bincount(t, (off + beyond) ** 2 - off**2)
         return TRUSTED if better.sum() > np.sqrt(len(tasks)) * better.std() + TINY else MARGIN
 
-    def _lines(self, outer: NDArray[np.bool_], judged: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Array]:
+    def _lines(self, outer: NDArray[np.intp], judged: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:
         """The tasks that are judged, and their slopes and intercepts (k, d + 1) without the outer rows.
 
         Lines are shrunk halfway to that of all tasks, which needs no tuning. Tasks without outer rows have means of 0,
@@ -151,7 +152,7 @@ class _Trial:
         left[:, :d, -1] += pull * common
         return tasks, solve_each(left[:, :, :-1], left[:, :, -1])
 
-    def _sums_of(self, some: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Array]:
+    def _sums_of(self, some: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:
         """The tasks of some rows z = (x, 1, y), and their sums of z z' (k, d + 1, d + 2), without its last row."""
         rows = self.rows[some]
         width = rows.shape[1]
