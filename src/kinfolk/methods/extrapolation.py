@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.rows.moments import runs, sorted_by_slot
-from kinfolk.solvers.batched import mean_diagonal, ridge_alone, row_dots
+from kinfolk.solvers.batched import ridge_alone, row_dots, solve_each
 from kinfolk.solvers.ridge import typical_eigenvalue
 
 # Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
@@ -27,7 +27,7 @@ LEAST_ROWS = 10
 LEAST_TASKS = 3
 ROUNDING = 1e-9
 MOST_ROWS = 20_000  # of the trial; more rows are represented by every k-th task
-MOST_WORK = 1e8  # multiplications of the trial, and its features likewise: a tenth of a second
+MOST_WORK = 4e7  # multiplications in the lines of the trial: 30 ms; more features or tasks are represented likewise
 RIDGE = 0.02  # on the line of all tasks in the trial
 
 
@@ -65,8 +65,9 @@ def _margins(X: Array, size: Array, y: Array, codes: NDArray[np.intp]) -> Array:
     """The margins (2, d) at the lower and the upper ends of features whose ranges are `size`."""
     d = X.shape[1]
     T = int(codes.max()) + 1
-    work = 2 * d * (len(y) * d**2 + T * d**3)  # at every end: statistics of the rows, and lines of all tasks
-    step = max(1, len(y) // MOST_ROWS, int(work // MOST_WORK))
+    # At every end lines of all tasks, and statistics of some of the rows, whose products take a tenth of the time.
+    work = 2 * d * (0.1 * len(y) * d**2 + T * d**3)
+    step = max(1, len(y) // MOST_ROWS, int(np.ceil(work / MOST_WORK)))
     if LEAST_TASKS * step > T:
         return np.full((2, d), MARGIN)
     sample = codes % step == 0
@@ -88,60 +89,77 @@ class _Trial:
         return GramStats.from_codes(self.X, self.y, self.codes, np.arange(int(self.codes.max()) + 1))
 
     @cached_property
+    def typical(self) -> float:
+        """What the features of a task weigh."""
+        return typical_eigenvalue(self.gram)
+
+    @cached_property
     def rows(self) -> Array:
-        """Rows (x, y, 1) about the means of their tasks: sums of their products lose no digits."""
+        """Rows (x, 1, y) about the means of their tasks: sums of their products lose no digits."""
         away = self.X - self.gram.x_mean[self.codes]
-        return np.column_stack([away, self.y - self.gram.y_mean[self.codes], np.ones(len(away))])
+        return np.column_stack([away, np.ones(len(away)), self.y - self.gram.y_mean[self.codes]])
 
     @cached_property
     def sums(self) -> Array:
-        """Sums of products of all rows: those of an end are taken away again."""
-        return self._sums_of(np.ones(len(self.codes), bool))
+        """Sums of products of the rows of every task, (T, d + 1, d + 2): those of an end are taken away again."""
+        present, sums = self._sums_of(np.arange(len(self.codes)))
+        return sums[np.argsort(present)]
+
+    @cached_property
+    def sum(self) -> Array:
+        """The same of all tasks together."""
+        return np.asarray(self.sums.sum(axis=0))
 
     def margin(self, feature: int, sign: float) -> float:
         """The margin at the upper (sign 1) or lower (-1) end of a feature."""
         x = sign * self.X[:, feature]
         if not len(x) or len(np.unique(x[:1000])) < 3:
             return MARGIN
-        outer = x >= x.max() - END - ROUNDING  # of evenly spaced times the one at the edge counts
-        kept = np.bincount(self.codes[~outer], minlength=self.gram.n_tasks)
-        judged = outer & (kept[self.codes] > 0)
-        tasks = np.unique(self.codes[judged])
-        if judged.sum() < LEAST_ROWS or len(tasks) < LEAST_TASKS or outer.sum() > (1 - END) * len(x):
+        inner = x < x.max() - END - ROUNDING  # of evenly spaced times the one at the edge counts as outer
+        outer = np.flatnonzero(~inner)
+        kept = np.bincount(self.codes[inner], minlength=self.gram.n_tasks)
+        judged = outer[kept[self.codes[outer]] > 0]
+        place = np.bincount(self.codes[judged], minlength=self.gram.n_tasks)
+        if len(judged) < LEAST_ROWS or np.count_nonzero(place) < LEAST_TASKS or len(outer) > (1 - END) * len(x):
             return MARGIN
-        W, c = self._lines(outer)
-        t = self.codes[judged]
+        tasks, V = self._lines(outer, judged)
+        place[tasks] = np.arange(len(tasks))
+        t = place[self.codes[judged]]
         rows = self.rows[judged]
-        off = rows[:, -2] - c[t] - row_dots(rows[:, :-2], W[t])
+        off = rows[:, -1] - row_dots(rows[:, :-1], V[t])
         # Held at the edge the prediction lacks what the line adds beyond it.
-        beyond = W[t, feature] * sign * (x[judged] - x[~outer].max())
-        better = np.bincount(t, (off + beyond) ** 2 - off**2)[tasks]
+        beyond = V[t, feature] * sign * (x[judged] - x[inner].max())
+        better = np.bincount(t, (off + beyond) ** 2 - off**2)
         return TRUSTED if better.sum() > np.sqrt(len(tasks)) * better.std() + TINY else MARGIN
 
-    def _lines(self, outer: NDArray[np.bool_]) -> tuple[Array, Array]:
-        """Lines of all tasks without the outer rows, shrunk halfway to the line of all, which needs no tuning."""
-        left = self.sums - self._sums_of(outer)
-        n = left[:, -1, -1]
-        mean = left[:, -1, :-1] / np.maximum(n, 1.0)[:, None]
-        S = left[:, :-1, :-1]
-        S -= (n[:, None] * mean)[:, :, None] * mean[:, None, :]
-        G = S[:, :-1, :-1]
-        b = S[:, :-1, -1]
-        typical = typical_eigenvalue(self.gram)
-        own = float(mean_diagonal(G).mean())
-        pull = own if own > ROUNDING * typical else typical
-        common = ridge_alone(G.mean(axis=0)[None], b.mean(axis=0)[None], RIDGE * pull)
-        W = ridge_alone(G, b + pull * common, pull)
-        return W, mean[:, -1] - row_dots(mean[:, :-1], W)
+    def _lines(self, outer: NDArray[np.intp], judged: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:
+        """The tasks that are judged, and their slopes and intercepts (k, d + 1) without the outer rows.
 
-    def _sums_of(self, some: NDArray[np.bool_]) -> Array:
-        """Sums of z z' of some rows z = (x, y, 1), (T, d + 2, d + 2), in a third of the time that `GramStats` takes."""
+        Lines are shrunk halfway to that of all tasks, which needs no tuning. Tasks without outer rows have means of 0,
+        so that what is left of the sum of all is centred by those that are judged.
+        """
+        tasks, ends = self._sums_of(judged)
+        left = self.sums[tasks] - ends
+        d = self.X.shape[1]
+        away = left[:, d] / np.sqrt(left[:, d, d])[:, None]
+        rows = self.rows[outer]
+        S = self.sum - rows[:, :-1].T @ rows - away[:, :-1].T @ away
+        G = S[:d, :d] / self.gram.n_tasks
+        own = float(np.trace(G)) / d
+        pull = own if own > ROUNDING * self.typical else self.typical
+        common = ridge_alone(G[None], S[None, :d, -1] / self.gram.n_tasks, RIDGE * pull)
+        left[:, np.arange(d), np.arange(d)] += pull
+        left[:, :d, -1] += pull * common
+        return tasks, solve_each(left[:, :, :-1], left[:, :, -1])
+
+    def _sums_of(self, some: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:
+        """The tasks of some rows z = (x, 1, y), and their sums of z z' (k, d + 1, d + 2), without its last row."""
         rows = self.rows[some]
         width = rows.shape[1]
-        sums = np.zeros((self.gram.n_tasks, width, width))
-        order, sizes, present = sorted_by_slot(self.codes[some])
+        order, sizes, tasks = sorted_by_slot(self.codes[some])
+        sums = np.empty((len(tasks), width - 1, width))
         ends = np.cumsum(sizes)
         for first, last, n in runs(sizes, width):
             here = rows[order[ends[first] - n : ends[last - 1]]].reshape(last - first, n, width)
-            sums[present[first:last]] = np.matmul(here.transpose(0, 2, 1), here)
-        return sums
+            sums[first:last] = np.matmul(here[:, :, :-1].transpose(0, 2, 1), here)
+        return tasks, sums

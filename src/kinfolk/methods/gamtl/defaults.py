@@ -21,7 +21,6 @@ from kinfolk.methods.gamtl.calibrate import METRIC_TOLERANCE, METRICS, Recipe, m
 from kinfolk.methods.gamtl.problem import Problem
 from kinfolk.rows.gram import TINY, GramStats, evenly_chosen
 from kinfolk.solvers.random_effects import RandomEffects
-from kinfolk.solvers.weights.direct import dense_matrix
 
 # The graph alone; a ridge of 1 weighs as much as one row of features with standard deviation 1.
 RAW: dict[str, Any] = {"strength": 1.0, "ridge": 1.0, "anchor": 0.0, "metric": "identity"}
@@ -99,18 +98,19 @@ def graph_deviances(problem: Problem, A: sparse.csr_array, rows: float) -> Itera
     """
     equations = problem.equations
     T, p = equations.shape
-    blocks = np.zeros((T, p, T, p))
-    blocks[np.arange(T), :, np.arange(T), :] = equations.G
-    G = blocks.reshape(T * p, T * p)
-    system = problem.system(A)
-    P = dense_matrix(system) - G
     # P is a matrix of tasks, the same for every unknown.
-    log_prior = p * float(np.log(np.linalg.eigvalsh(system.L.toarray()) + problem.ridge[0, 0]).sum())
+    prior = problem.system(A).L.toarray() + problem.ridge[0, 0] * np.eye(T)
+    log_prior = p * float(np.log(np.linalg.eigvalsh(prior)).sum())
     b = equations.b.ravel()
     yy = float(equations.yy.sum())
 
     def deviance(kappa: float) -> float:
-        factor = linalg.cholesky(P / kappa + G, lower=True, overwrite_a=True, check_finite=False)
+        H = np.zeros((T, p, T, p))
+        H[np.arange(T), :, np.arange(T), :] = equations.G
+        for j in range(p):
+            H[:, j, :, j] += prior / kappa
+        # Transposed, which changes nothing, it is in LAPACK's order and is not copied.
+        factor, _ = linalg.cho_factor(H.reshape(T * p, T * p).T, lower=True, overwrite_a=True, check_finite=False)
         explained = linalg.solve_triangular(factor, b, lower=True, check_finite=False)
         sigma2 = max(yy - float(explained @ explained), TINY * yy, TINY) / rows
         log_both = 2 * float(np.log(np.diagonal(factor)).sum())
