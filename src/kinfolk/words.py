@@ -103,6 +103,31 @@ def amount(share: float, standard_error: float = math.nan) -> str:
     return f"{size} (standard error {100 * standard_error:.1f})" if known else size
 
 
+def aligned(rows: list[list[str]]) -> list[str]:
+    """Cells as lines of text, the first column to the left, decimal points below each other in the others.
+
+    Examples
+    --------
+    >>> print("\\n".join(aligned([["task", "error"], ["a", "12.5"], ["bb", "0.75"]])))
+    task  error
+    a     12.5
+    bb     0.75
+    """
+    columns = [_at_the_point(list(column)) for column in zip(*rows, strict=True)]
+    columns[0] = [cell.strip() for cell in columns[0]]
+    widths = [max(map(len, column)) for column in columns]
+    first = [cell.ljust(widths[0]) for cell in columns[0]]
+    others = [[cell.ljust(w) for cell in column] for column, w in zip(columns[1:], widths[1:], strict=True)]
+    return ["  ".join(cells).rstrip() for cells in zip(first, *others, strict=True)]
+
+
+def _at_the_point(column: list[str]) -> list[str]:
+    """Numbers with spaces in front, so that their decimal points stand below each other; the head stays."""
+    before = [len(cell.split(" ")[0].split(".")[0]) for cell in column[1:]]
+    most = max(before, default=0)
+    return [column[0], *(" " * (most - size) + cell for size, cell in zip(before, column[1:], strict=True))]
+
+
 def html_table(rows: Sequence[Sequence[str]], caption: str = "") -> str:
     """A table for notebooks, the head first; losses are coloured.
 

@@ -6,11 +6,12 @@ import networkx
 import numpy as np
 import pytest
 
-from kinfolk import GAMTL
+from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import Independent
-from kinfolk.datasets import make_groups
+from kinfolk.datasets import load_car_parks, make_groups
 from kinfolk.explain import communities, kinship, sure_edges
 from kinfolk.explain.kin import shrunk_noise
+from kinfolk.explain.summary import account
 from kinfolk.export import write_graph
 from kinfolk.report import compact_html, summarize
 from kinfolk.rows.gram import GramStats
@@ -144,7 +145,24 @@ def test_a_pair_is_called_a_pair():
     W[8:] = [[6.0, -6.0, 6.0]]
     found = communities(GAMTL(task=0, neighbors=3).fit(*drawn(W, 40, 1)))
     (said,) = [group.said for group in found if group == [8, 9]]
-    assert said.startswith("Pair (8 and 9)") and "; a sure pair: kin with a probability of 0.9" in said
+    assert (
+        said.startswith("Pair (8 and 9)")
+        and "; a sure pair: the two have the same slopes with a probability of 0.9" in said
+    )
+
+
+def test_groups_whose_tasks_are_not_kin_are_called_loose_by_summary_page_and_command_line():
+    parks = load_car_parks()
+    with pytest.warns(UserWarning, match="one-hot"):
+        model = GAMTLCV(task="car_park").fit(parks.data, parks.target)
+    first, *others = model.summary().groups
+    assert kinship(model).found and first == "No clear groups: these tasks differ by degrees."
+    assert [said.split(" (")[0] for said in others] == ["Loose group 1", "Loose group 2", "Loose group 3"]
+    assert communities(model)[0].said == others[0]
+    assert f"{first} The graph has 3 loose groups, of 12, 8 and 8 tasks." in summarize(model)["headline"]
+    assert "no clear groups, 3 loose of 12, 8 and 8 tasks" in "".join(account(model.model_, "gamtlcv", 1.0))
+    # What rows of a category have more than the other rows of the task, in units of the target.
+    assert "when_weekend noon +19.7 (elsewhere -14.7)" in others[2]
 
 
 def test_no_groups_is_said_where_there_are_none():

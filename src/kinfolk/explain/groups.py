@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,16 @@ from kinfolk.explain.coefficients import ERROR_RATE, FeatureMark, marks_of
 from kinfolk.explain.joint import Joint, joint_behind
 from kinfolk.explain.kin import SURE, Kinship
 from kinfolk.methods.model import Model
-from kinfolk.words import cut, listed, written
+from kinfolk.words import cut, decimals, listed
 
 MARKS = 3  # features in a sentence
 UNKNOWNS = 5_000  # T times d up to which coefficients are compared
 LONERS = 20  # tasks that stand alone of which each gets a sentence
 TELLING = 0.5  # standard deviations over all tasks from which a difference is worth a word
+HARDLY = 0.1  # of the coefficient of others: below that a feature hardly matters
+LIKELY = 0.5  # probability that two of its tasks are kin, mean over pairs, from which a group is more than loose
 NO_GROUPS = "No groups: these tasks scatter around one mean."
+BY_DEGREES = "No clear groups: these tasks differ by degrees"
 SINGLE_ROWS = "No groups: with a single row per task nobody can tell who is alike."
 
 
@@ -35,6 +39,18 @@ def without_groups(model: Model) -> str:
     return SINGLE_ROWS if single else NO_GROUPS
 
 
+def only_loose(model: Model, kin: Kinship | None) -> bool:
+    """Whether the graph falls into groups, in none of which two tasks are likely to be kin.
+
+    Then tasks are alike by degrees: groups tell who is near whom, and where one ends is a matter of taste.
+    """
+    if kin is None or not kin.found or model.structure is None:
+        return False
+    group = model.structure.groups()
+    inside = [np.flatnonzero(group == g) for g in range(group.max(initial=-1) + 1)]
+    return bool(inside) and all(_kin_inside(kin, tasks) < LIKELY for tasks in inside)
+
+
 def group_sentences(
     model: Model, kin: Kinship | None = None, names: Sequence[str] | None = None
 ) -> tuple[list[str], list[str]]:
@@ -47,29 +63,36 @@ def group_sentences(
         return [], []
     names = names or [cut(str(label)) for label in model.labels.tolist()]
     group = model.structure.groups()
-    joint = _joint(model)
+    apart = _Apart(_joint(model), model, group)
+    loose = only_loose(model, kin)
     said = []
     for g in range(group.max(initial=-1) + 1):
         inside = np.flatnonzero(group == g)
         word = "Pair" if len(inside) == 2 else f"Group {g + 1}"
+        sure = "" if loose else _confidence(kin, inside)
         who = listed([names[t] for t in inside.tolist()], 8)
-        said.append(f"{word} ({who}): {_apart(joint, model.seen, inside, group)}{_confidence(kin, inside)}.")
+        said.append(f"{f'Loose {word.lower()}' if loose else word} ({who}): {apart.said(inside)}{sure}.")
     alone = np.flatnonzero(group < 0)[:LONERS]
-    loners = [f"{names[t]} stands alone: {_apart(joint, model.seen, np.array([t]), group)}." for t in alone]
-    return said, loners
+    return said, [f"{names[t]} stands alone: {apart.said(np.array([t]))}." for t in alone]
+
+
+def _kin_inside(kin: Kinship, inside: NDArray[np.intp]) -> float:
+    """How probable it is, on average, that two tasks of a group are kin."""
+    pairs = len(inside) * (len(inside) - 1)
+    return float(kin.probability[np.ix_(inside, inside)].sum() / max(pairs, 1))
 
 
 def _confidence(kin: Kinship | None, inside: NDArray[np.intp]) -> str:
-    """How probable it is, on average, that two tasks of the group are kin."""
+    """How sure the group is, in words."""
     if kin is None or not kin.found or len(inside) < 2:
         return ""
-    pairs = kin.probability[np.ix_(inside, inside)].sum() / (len(inside) * (len(inside) - 1))
-    word = "loose"
-    if pairs >= 0.5:
-        word = "sure" if pairs >= SURE else "likely"
-    if len(inside) == 2:
-        return f"; a {word} pair: kin with a probability of {pairs:.2f}"
-    return f"; a {word} group: two of its tasks are kin with a probability of {pairs:.2f}"
+    pairs = _kin_inside(kin, inside)
+    what = "pair" if len(inside) == 2 else "group"
+    who = "the two" if len(inside) == 2 else "two of its tasks"
+    if pairs < LIKELY:
+        return f"; a loose {what}: {who} are alike, but have the same slopes with a probability of {pairs:.2f} only"
+    word = "sure" if pairs >= SURE else "likely"
+    return f"; a {word} {what}: {who} have the same slopes with a probability of {pairs:.2f}"
 
 
 def _joint(model: Model) -> Joint | None:
@@ -79,16 +102,26 @@ def _joint(model: Model) -> Joint | None:
     return None if nameless or model.coef.size > UNKNOWNS else joint_behind(model)
 
 
-def _apart(joint: Joint | None, seen: NDArray[np.bool_], inside: NDArray[np.intp], group: NDArray[np.intp]) -> str:
-    """The features that mark some tasks against all others that are not alone, in words."""
-    marks: tuple[FeatureMark, ...] = ()
-    within = np.isin(np.flatnonzero(seen), inside)  # the joint problem knows of tasks with rows only
-    if joint is not None and within.any() and (group[seen] >= 0).any():
-        marks = marks_of(joint, within, group[seen])
-    telling = [said_of(mark) for mark in marks if _tells(mark, len(marks))]
-    if telling:
-        return ", ".join(telling[:MARKS])
-    return "all tasks" if len(inside) == len(group) > 1 else "no single feature sets it clearly apart"
+@dataclass(frozen=True, eq=False)
+class _Apart:
+    """What is needed to tell some tasks from all others that are not alone."""
+
+    joint: Joint | None
+    model: Model
+    group: NDArray[np.intp]
+
+    def said(self, inside: NDArray[np.intp]) -> str:
+        """The features that mark these tasks, in words."""
+        marks: tuple[FeatureMark, ...] = ()
+        seen = self.model.seen
+        within = np.isin(np.flatnonzero(seen), inside)  # the joint problem knows of tasks with rows only
+        if self.joint is not None and within.any() and (self.group[seen] >= 0).any():
+            marks = marks_of(self.joint, within, self.group[seen])
+        texts = set() if self.model.columns is None else self.model.columns.categories
+        telling = [said_of(mark, category=mark.feature in texts) for mark in marks if _tells(mark, len(marks))]
+        if telling:
+            return ", ".join(telling[:MARKS])
+        return "all tasks" if len(inside) == len(self.group) > 1 else "no single feature sets it clearly apart"
 
 
 def _tells(mark: FeatureMark, count: int) -> bool:
@@ -96,22 +129,29 @@ def _tells(mark: FeatureMark, count: int) -> bool:
     return bool(beyond_noise and abs(mark.distance) >= TELLING)
 
 
-def said_of(mark: FeatureMark) -> str:
+def said_of(mark: FeatureMark, *, category: bool = False) -> str:
     """How a coefficient of some tasks differs from that of the others, in words.
+
+    Of a category it is what rows of that category have more, or less, than the task's others.
 
     Examples
     --------
     >>> said_of(FeatureMark("price", 2.0, 0.1, 1.0, 1.0, 0.1, 2.0))
-    'price matters 2.0 times as much (2 beside 1)'
+    'price matters 2.0 times as much (2.00 beside 1.00)'
     >>> said_of(FeatureMark("rain", 0.02, 0.1, 1.0, -0.98, 0.1, -2.0))
-    'rain hardly matters (0.02 beside 1)'
+    'rain hardly matters (0.02 beside 1.00)'
     >>> said_of(FeatureMark("heat", -1.0, 0.1, 0.5, -1.5, 0.1, -2.0))
-    'heat works the other way (-1 beside 0.5)'
+    'heat works the other way (-1.00 beside 0.50)'
+    >>> said_of(FeatureMark("day_Sunday", 19.67, 1.0, 1.41, 18.3, 2.0, 2.0), category=True)
+    'day_Sunday +19.7 (elsewhere +1.4)'
     """
-    numbers = f"({written(round(mark.mean, 3))} beside {written(round(mark.rest, 3))})"
-    if abs(mark.mean) < 0.2 * abs(mark.rest):
+    style = _style(mark)
+    if category:
+        return f"{mark.feature} {mark.mean:+{style}} (elsewhere {mark.rest:+{style}})"
+    numbers = f"({mark.mean:{style}} beside {mark.rest:{style}})"
+    if abs(mark.mean) < HARDLY * abs(mark.rest):
         return f"{mark.feature} hardly matters {numbers}"
-    if abs(mark.rest) < 0.2 * abs(mark.mean):
+    if abs(mark.rest) < HARDLY * abs(mark.mean):
         return f"{mark.feature} matters, elsewhere hardly {numbers}"
     if mark.mean * mark.rest < 0:
         return f"{mark.feature} works the other way {numbers}"
@@ -119,3 +159,9 @@ def said_of(mark: FeatureMark) -> str:
     if ratio >= 1.5:
         return f"{mark.feature} matters {ratio:.1f} times as much {numbers}"
     return f"{mark.feature} matters {'more' if ratio > 1 else 'less'} {numbers}"
+
+
+def _style(mark: FeatureMark) -> str:
+    """How to write the two numbers of a sentence: three digits of the larger, and as many decimals for both."""
+    largest = max(abs(mark.mean), abs(mark.rest))
+    return f",.{decimals([largest], 3)}f" if largest >= 1e-3 else ".3g"

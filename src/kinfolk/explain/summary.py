@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.explain.groups import group_sentences, without_groups
+from kinfolk.explain.groups import BY_DEGREES, group_sentences, only_loose, without_groups
 from kinfolk.explain.kin import Kinship, kinship
 from kinfolk.judge.errors import Gain
-from kinfolk.judge.verdict import Verdict, graph_sentence, without_gain
+from kinfolk.judge.verdict import Verdict, graph_sentence, lowers, without_gain
 from kinfolk.methods.couplings import Alone
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import Array, squared_errors
 from kinfolk.solvers.random_effects import fit_random_effects
-from kinfolk.words import amount, counted, cut, html_table, listed, percent, written
+from kinfolk.words import aligned, counted, cut, html_table, listed, percent, written
 
 NINETY = 1.645  # standard errors on either side of a 90 % interval
 UNKNOWNS = 5_000  # T times d up to which standard errors and variance components are worked out
@@ -218,8 +218,8 @@ def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdic
         # What to do next comes last.
         said.insert(max(len(said) - 1, 0), graph_sentence(gain, model.details["graph_helps_"]))
     if "splines_" in model.details:
-        size = amount(*model.details["nonlinear_gain_"])
-        sentence = f"Curves help: splines of the inputs lower the held-out error by {size} beyond lines alone."
+        bent = Gain(*model.details["nonlinear_gain_"])
+        sentence = f"Curves (splines of the inputs) {lowers(bent, it='they')} beyond lines alone."
         said.insert(max(len(said) - 1, 0), sentence)
     trunk = model.details.get("trunk_gain_")
     if trunk is not None and np.isfinite(trunk.standard_error):
@@ -236,10 +236,9 @@ def trunk_sentence(gain: Gain, model: Model) -> str:
     """What a trunk gains, and how much of the predictions comes from where."""
     if model.trunk is None:
         return f"The trunk is left out: {without_gain(gain)} so lines predict alone."
-    size = amount(gain.mean, gain.standard_error)
     shares = composition(model)
     parts = listed([f"{100 * share:.0f} % {source}" for source, share in shares.items() if share >= LEAST_SHARE])
-    return f"The trunk helps: it lowers the held-out error by {size} beyond lines alone. Predictions are {parts}."
+    return f"The trunk {lowers(gain)} beyond lines alone. Predictions are {parts}."
 
 
 def composition(model: Model) -> dict[str, float]:
@@ -267,8 +266,9 @@ def grouping(model: Model, kin: Kinship | None = None) -> str:
     if kin is not None and not kin.found:
         said.append("no groups stand out")
     elif len(sizes):
-        of = listed([f"{size:,}" for size in sizes], 12)
-        said.append(f"{counted(len(sizes), 'group')} of {of} {'task' if sizes.sum() == 1 else 'tasks'}")
+        of = f"of {listed([f'{size:,}' for size in sizes], 12)} {'task' if sizes.sum() == 1 else 'tasks'}"
+        loose = only_loose(model, kin)
+        said.append(f"no clear groups, {len(sizes)} loose {of}" if loose else f"{counted(len(sizes), 'group')} {of}")
     alone = int((group < 0).sum())
     if alone:
         said.append(f"{counted(alone, 'task')} {'stands' if alone == 1 else 'stand'} alone")
@@ -282,6 +282,8 @@ def group_lines(model: Model, kin: Kinship | None, names: Sequence[str] | None =
     said, alone = group_sentences(model, kin, names)
     if kin is not None and not kin.found and model.structure is not None:
         said = [without_groups(model)]
+    elif only_loose(model, kin):
+        said = [f"{BY_DEGREES}.", *(said if len(said) > 1 else [])]
     return said + alone
 
 
@@ -363,31 +365,6 @@ def as_frame(columns: dict[str, Any], index: Sequence[Any] | None = None) -> Any
     except ImportError:
         return columns if index is None else {"task": list(index), **columns}
     return pd.DataFrame(columns, index=None if index is None else pd.Index(index, name="task"))
-
-
-def aligned(rows: list[list[str]]) -> list[str]:
-    """Cells as lines of text, the first column to the left, decimal points below each other in the others.
-
-    Examples
-    --------
-    >>> print("\\n".join(aligned([["task", "error"], ["a", "12.5"], ["bb", "0.75"]])))
-    task  error
-    a     12.5
-    bb     0.75
-    """
-    columns = [_at_the_point(list(column)) for column in zip(*rows, strict=True)]
-    columns[0] = [cell.strip() for cell in columns[0]]
-    widths = [max(map(len, column)) for column in columns]
-    first = [cell.ljust(widths[0]) for cell in columns[0]]
-    others = [[cell.ljust(w) for cell in column] for column, w in zip(columns[1:], widths[1:], strict=True)]
-    return ["  ".join(cells).rstrip() for cells in zip(first, *others, strict=True)]
-
-
-def _at_the_point(column: list[str]) -> list[str]:
-    """Numbers with spaces in front, so that their decimal points stand below each other; the head stays."""
-    before = [len(cell.split(" ")[0].split(".")[0]) for cell in column[1:]]
-    most = max(before, default=0)
-    return [column[0], *(" " * (most - size) + cell for size, cell in zip(before, column[1:], strict=True))]
 
 
 def _cell(key: str, value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.explain.groups import without_groups
+from kinfolk.explain.groups import BY_DEGREES, only_loose, without_groups
 from kinfolk.explain.kin import Kinship
 from kinfolk.explain.summary import title, verdict_of
 from kinfolk.judge.verdict import HELPS, HURTS, Verdict
@@ -73,9 +73,11 @@ def _grouping(model: Model, names: list[str], groups: NDArray[np.intp], kin: Kin
         said.append(without_groups(model))
     elif len(sizes) > 1:
         shown = listed([f"{size:,}" for size in sizes]) if len(sizes) <= 6 else f"{sizes.min():,} to {sizes.max():,}"
-        said.append(f"The tasks form {counted(len(sizes), 'group')}, of {shown} tasks.")
+        form = f"{BY_DEGREES}. The graph has" if only_loose(model, kin) else "The tasks form"
+        what = "loose group" if only_loose(model, kin) else "group"
+        said.append(f"{form} {counted(len(sizes), what)}, of {shown} tasks.")
     elif len(sizes) == 1:
-        said.append("The tasks form one group.")
+        said.append(f"{BY_DEGREES}." if only_loose(model, kin) else "The tasks form one group.")
     alone = [names[t] for t in np.flatnonzero(groups < 0)]
     if alone:
         verb = "stands" if len(alone) == 1 else "stand"

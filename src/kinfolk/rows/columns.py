@@ -71,6 +71,11 @@ class Columns:
         """Features with missing values, and what was filled in."""
         return self.transformer.gaps() if isinstance(self.transformer, TableRules) else []
 
+    @property
+    def categories(self) -> set[str]:
+        """Names of the features that stand for one value of a text."""
+        return self.transformer.categories() if isinstance(self.transformer, TableRules) else set()
+
     def plain_features(self, d: int) -> NDArray[np.intp]:
         """Places of those of the d features that are columns of numbers as they are."""
         if isinstance(self.transformer, TableRules):

@@ -166,16 +166,18 @@ class TableRules(TransformerMixin, BaseEstimator):
         """Where the features of numbers are."""
         return np.array([first for rule, first, _ in self._places() if rule["kind"] in NUMBERS], dtype=np.intp)
 
+    def categories(self) -> set[str]:
+        """Names of the features that are 1 in the rows with one value of a text, and 0 in others."""
+        return {out for name, r in self.rules_.items() if r["kind"] == "category" for out in _names(name, r)}
+
     def notes(self) -> list[str]:
         """What is done with columns that are no plain numbers, in sentences."""
-        of_kind = {kind: [n for n, rule in self.rules_.items() if rule["kind"] == kind] for kind in ("truth", "date")}
+        of = {kind: [n for n, rule in self.rules_.items() if rule["kind"] == kind] for kind in ("truth", "date")}
         gaps = [name for name, rule in self.rules_.items() if rule["gaps"]]
         about = {
             **{REASONS[w]: [n for n, why in self.left_out_.items() if why == w] for w in REASONS},
-            "true and false become 1 and 0: {}": of_kind["truth"],
-            "dates become days since the first, and the time of year, week and day where it varies: {}": of_kind[
-                "date"
-            ],
+            "true and false become 1 and 0: {}": of["truth"],
+            "dates become days since the first, and the time of year, week and day where it varies: {}": of["date"],
             "durations are counted in days: {}": [name for name, rule in self.rules_.items() if rule.get("days")],
             "missing values are filled in, and a column says where they were: {}": gaps,
         }
@@ -260,8 +262,7 @@ class TableRules(TransformerMixin, BaseEstimator):
         frequent = sorted(texts, key=lambda text: (-texts[text], text))[: self.max_categories]
         rule = {"kind": "category", "levels": sorted(frequent if many else texts), "others": many, "gaps": gaps}
         if many:
-            rare = 1 - sum(texts[text] for text in frequent) / sum(texts.values())
-            rule |= {"found": len(texts), "rare": rare}
+            rule |= {"found": len(texts), "rare": 1 - sum(texts[text] for text in frequent) / sum(texts.values())}
         return rule
 
 
@@ -296,8 +297,7 @@ def _date_rule(low: int, high: int, several: dict[str, bool]) -> Rule:
 
 
 def _cycles(times: list[Any]) -> dict[str, bool]:
-    days = np.array(times) / MICROSECONDS
-    return {cycle: bool(np.ptp(days % length) > 1e-6) for cycle, length in CYCLES.items()}
+    return {cycle: bool(np.ptp(np.array(times) / MICROSECONDS % length) > 1e-6) for cycle, length in CYCLES.items()}
 
 
 def _names(name: str, rule: Rule) -> list[str]:
