@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -127,13 +127,15 @@ def edge_confidence(
     rng = generator(random_state)
     source, words = _source(model, joint, X, y, groups)
     resample = _Resample(model, joint, _kin_among(model, joint), 2 * joint.cautious_noise, _pairs(joint.graph))
-    total = _Read(sparse.csr_array(2 * joint.gram.labels.shape), sparse.csr_array(2 * joint.gram.labels.shape))
+    kin = sparse.csr_array(2 * joint.gram.labels.shape)
+    joined = kin.copy()
     jobs = (delayed(resample.read)(source, own) for own in rng.spawn(n))
-    for k, read in enumerate(Parallel(n_jobs=n_jobs, return_as="generator")(jobs)):
-        total = _Read(total.probability + read.probability, total.joined + read.joined)
+    for k, (probability, edges) in enumerate(Parallel(n_jobs=n_jobs, return_as="generator")(jobs)):
+        kin += probability
+        joined += edges
         report(callback, "edge confidence", k + 1, n)
     confidence, joined = (
-        TaskGraph(sparse.csr_array(M / n), joint.gram.labels).expanded(model.labels).adjacency for M in total
+        TaskGraph(sparse.csr_array(M / n), joint.gram.labels).expanded(model.labels).adjacency for M in (kin, joined)
     )
     adjacency = graph_of(model, "edge_confidence").adjacency
     return EdgeConfidence(confidence, joined, adjacency, model.labels, n, words)
@@ -167,13 +169,6 @@ def _pairs(graph: TaskGraph) -> Pairs:
     return i, j
 
 
-class _Read(NamedTuple):
-    """Probabilities that pairs are kin, and the pairs that are joined in the graph that would be shown, both (T, T)."""
-
-    probability: sparse.csr_array
-    joined: sparse.csr_array
-
-
 @dataclass(frozen=True, eq=False)
 class _Resample:
     """Reads `pairs` in other statistics of the same tasks, with this `noise`; without a `population` none are kin."""
@@ -184,8 +179,10 @@ class _Resample:
     noise: Array
     pairs: Pairs
 
-    def read(self, source: FreshNoise | Reweighted, rng: np.random.Generator) -> _Read:
-        """One resample."""
+    def read(
+        self, source: FreshNoise | Reweighted, rng: np.random.Generator
+    ) -> tuple[sparse.csr_array, sparse.csr_array]:
+        """Probabilities that pairs are kin, and the pairs joined in the graph that would be shown, both (T, T)."""
         gram = source.draw(rng)
         if gram.n_tasks != self.joint.gram.n_tasks:
             gram = gram.reindex(self.joint.gram.labels)
@@ -197,7 +194,7 @@ class _Resample:
             i, j = (axis[shares > 0] for axis in self.pairs)
             upper = sparse.coo_array((shares[shares > 0], (i, j)), shape=(T, T))
             probability = sparse.csr_array(upper + upper.T)
-        return _Read(probability, self._shown(gram).astype(bool).astype(float))
+        return probability, self._shown(gram).astype(bool).astype(float)
 
     def _shown(self, gram: GramStats) -> sparse.csr_array:
         """The graph that would be shown."""

@@ -50,7 +50,11 @@ class Contributions:
 
     def of(self, task: Any) -> list[Contribution]:
         """The sources of one task's predictions, the most important first; a trunk is one of them, by that name."""
-        row = self._row(task)
+        found = np.flatnonzero(self.tasks == task)
+        if not len(found):
+            known = ", ".join(map(repr, self.tasks[:3].tolist()))
+            raise ValueError(f"task {task!r} was not split ({len(self.tasks)} tasks: {known}, ...)")
+        row = int(found[0])
         names = self.sources.tolist()
         shares = self.shares[row].tolist()
         if self.model.trunk is not None:
@@ -77,13 +81,6 @@ class Contributions:
         at = task_codes(labels, self.model.labels, "error")
         share = trunk.share_of(features, at)
         return np.column_stack([(1 - share)[:, None] * parts, share * trunk.predict(features, at)])
-
-    def _row(self, task: Any) -> int:
-        found = np.flatnonzero(self.tasks == task)
-        if not len(found):
-            known = ", ".join(map(repr, self.tasks[:3].tolist()))
-            raise ValueError(f"task {task!r} was not split ({len(self.tasks)} tasks: {known}, ...)")
-        return int(found[0])
 
     def __repr__(self) -> str:
         own = np.mean([self.shares[k, self.sources == t].sum() for k, t in enumerate(self.tasks)])

@@ -39,19 +39,16 @@ class FreshNoise:
         """One new set of statistics."""
         along = transposed_times(self.vectors, self.gram.b)
         # Outside the span of X one direction holds the observed residual; the others see noise alone.
-        outside = np.sqrt(self.residual) + np.sqrt(self.noise) * rng.normal(size=len(self.noise))
-        rest = np.where(self.dof > 0, outside**2 + self.noise * _chi2(rng, self.dof - 1), self.residual)
         sd = np.sqrt(self.noise)
+        outside = np.sqrt(self.residual) + sd * rng.normal(size=len(sd))
+        others = np.where(self.dof > 1, rng.chisquare(np.maximum(self.dof - 1, TINY)), 0.0)
+        rest = np.where(self.dof > 0, outside**2 + self.noise * others, self.residual)
         along = along + sd[:, None] * np.sqrt(self.values) * rng.normal(size=along.shape)
         # The part of y'y that X explains is b'G^+ b; directions without inputs explain nothing.
         fitted = np.divide(along**2, self.values, out=np.zeros_like(along), where=self.values > 0).sum(axis=1)
         mean = self.gram.y_mean + sd / np.sqrt(np.maximum(self.gram.n, TINY)) * rng.normal(size=len(sd))
         b = times(self.vectors, along)
         return replace(self.gram, b=b, y_mean=mean, yy=fitted + rest)
-
-
-def _chi2(rng: np.random.Generator, dof: Array) -> Array:
-    return np.where(dof > 0, rng.chisquare(np.maximum(dof, TINY)), 0.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -71,16 +71,17 @@ class Joint:
 
     @cached_property
     def noise(self) -> Array:
-        """Variance of the noise of every task: its `own_noise`, else from the residuals of the joint fit.
+        """Variance of the noise of every task: from its own least squares, which needs no kin, or else the joint fit.
 
-        The latter, over n_t minus the degrees of freedom of the fit, is too large for a task tied to others unlike it.
+        The latter, residuals over n_t minus degrees of freedom, is too large for a task tied to others unlike it.
         """
         equations = self.problem.equations
         system = self.problem.system(self.coupling.adjacency)
         rows: Array = self.gram.n - (self.part.intercept == "free")
         # At least one, or a task with fewer rows than unknowns would have no noise.
         left = np.maximum(rows - degrees_of_freedom(system, equations), 1.0)
-        return own_noise(self._used, task_loss(equations, self.part.V) / left)
+        squared, dof = own_residuals(self._used)
+        return np.where(dof >= OWN_ROWS, squared / np.maximum(dof, 1.0), task_loss(equations, self.part.V) / left)
 
     @cached_property
     def cautious_noise(self) -> Array:
@@ -119,12 +120,13 @@ class Joint:
 def joint_of(given: Fitted | Structure, caller: str) -> Joint:
     """The joint problem behind the graph of a model, or an error that says what was given."""
     graph = graph_of(given, caller)
-    if graph is given:
-        raise TypeError(_from_elsewhere(caller, "TaskGraph"))
-    model = as_model(cast(Fitted, given), caller)
-    part = model.graph_part
-    if part is None or not isinstance(part.coupling, GraphCoupling):
-        raise TypeError(_from_elsewhere(caller, model.name))
+    model = None if graph is given else as_model(cast(Fitted, given), caller)
+    part = None if model is None else model.graph_part
+    if model is None or part is None or not isinstance(part.coupling, GraphCoupling):
+        raise TypeError(
+            f"{caller} solves the joint problem of GAMTL, GAMTLCV or RBFGAMTL again, but got "
+            f"{'TaskGraph' if model is None else model.name}, whose graph comes from elsewhere: fit one of these three"
+        )
     count = int(model.seen.sum())
     if count < 3:
         raise ValueError(f"{caller} compares pairs of tasks with others: it needs at least 3 tasks, got {count}")
@@ -137,13 +139,6 @@ def joint_behind(model: Model) -> Joint | None:
     if part is None or not isinstance(part.coupling, GraphCoupling) or model.seen.sum() < 3:
         return None
     return joint_of(model, "this")
-
-
-def _from_elsewhere(caller: str, name: str) -> str:
-    return (
-        f"{caller} solves the joint problem of GAMTL, GAMTLCV or RBFGAMTL again, but got {name}, whose graph comes "
-        "from elsewhere: fit one of these three"
-    )
 
 
 def graph_of(given: Fitted | Structure, caller: str) -> TaskGraph:
@@ -205,12 +200,6 @@ def own_residuals(gram: GramStats) -> tuple[Array, Array]:
     along = transposed_times(vector, gram.b)
     fitted = np.divide(along**2, value, out=np.zeros_like(along), where=inside).sum(axis=1)
     return np.maximum(gram.yy - fitted, 0.0), np.maximum(gram.n - 1 - inside.sum(axis=1), 0.0)
-
-
-def own_noise(gram: GramStats, instead: float | Array) -> Array:
-    """Variance of every task's noise from its own least squares, which needs no kin; `instead` for few rows."""
-    squared, dof = own_residuals(gram)
-    return np.where(dof >= OWN_ROWS, squared / np.maximum(dof, 1.0), instead)
 
 
 def spectrum(G: Array) -> tuple[Array, NDArray[np.float64]]:

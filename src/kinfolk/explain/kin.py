@@ -24,13 +24,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import expit, logit, polygamma
+from scipy.special import expit, logit
 
 from kinfolk.explain.groupings import Messages, Pairs, evidence, together
 from kinfolk.explain.joint import Joint, graph_of, joint_behind, own_residuals, position
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.methods.structures import heaviest_edges
+from kinfolk.methods.uncertainty import moderated
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.batched import square_root, times
 from kinfolk.solvers.random_effects import fit_random_effects
@@ -271,10 +272,7 @@ def _at_least(noise: Array, covariance: Array) -> Array:
 def shrunk_noise(gram: GramStats) -> Array | None:
     """Variance of every task's noise: its own, drawn to the common one as far as their scatter is chance.
 
-    None if hardly any task has residuals of its own.
-
-    The logarithm of a variance with f degrees of freedom scatters with trigamma(f / 2). What is seen beyond that
-    belongs to the tasks; common degrees of freedom are added until chance and tasks explain the scatter (Smyth 2004).
+    None if hardly any task has residuals of its own. See `moderated`, which draws the noise of predictions alike.
 
     Examples
     --------
@@ -290,12 +288,7 @@ def shrunk_noise(gram: GramStats) -> Array | None:
     if known.sum() < 4:
         return None
     common = max(float(squared[known].sum() / dof[known].sum()), TINY)
-    scatter = np.log(np.maximum(squared[known] / dof[known], 1e-9 * common)).var(ddof=1)
-    beyond = float(scatter - polygamma(1, dof[known] / 2).mean())
-    if beyond <= 0:
-        return np.full(len(dof), common)
-    added = 2 / beyond + 1 if beyond < 1 else 2 / np.sqrt(beyond)  # trigamma(added / 2) = beyond, nearly
-    return (added * common + squared) / (added + dof)
+    return common * moderated(squared / np.maximum(dof, 1.0) / common, dof)
 
 
 def evidence_of_kin(ratio: Array) -> float:

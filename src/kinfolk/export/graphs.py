@@ -20,6 +20,7 @@ from kinfolk.explain.kin import sure_edges
 from kinfolk.files import write_text
 from kinfolk.methods.model import Fitted, as_model, structure_of
 from kinfolk.methods.structures import Edge, Structure, TaskGraph
+from kinfolk.words import plain
 
 FORMATS = ("csv", "graphml", "json")
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -139,20 +140,15 @@ def _nodes(graph: TaskGraph) -> list[tuple[Any, float, int]]:
 
 
 def _json(graph: TaskGraph, edges: list[Any]) -> str:
-    nodes = [{"id": _plain(task), "degree": degree, "group": group} for task, degree, group in _nodes(graph)]
-    links = [{"source": _plain(e.task), "target": _plain(e.neighbor), **_values(e)} for e in edges]
-    return json.dumps(
-        {"directed": False, "multigraph": False, "graph": {}, "nodes": nodes, "links": links}, indent=1, allow_nan=False
-    )
+    nodes = [{"id": task, "degree": degree, "group": group} for task, degree, group in _nodes(graph)]
+    links = [{"source": e.task, "target": e.neighbor, **_values(e)} for e in edges]
+    whole = {"directed": False, "multigraph": False, "graph": {}, "nodes": nodes, "links": links}
+    return json.dumps(plain(whole), indent=1, allow_nan=False)
 
 
 def _values(edge: Any) -> dict[str, float]:
     """What an edge has beside its ends: weight, and maybe confidence."""
     return dict(zip(edge._fields[2:], edge[2:], strict=True))
-
-
-def _plain(label: Any) -> Any:
-    return label if isinstance(label, (str, int, float)) else str(label)
 
 
 def _graphml(graph: TaskGraph, edges: list[Any]) -> str:

@@ -36,12 +36,12 @@ def to_onnx(fitted: Fitted, path: str | os.PathLike[str]) -> Path:
         raise ValueError("a trunk takes part in these predictions, and it has no ONNX form here: fit with trunk=None")
     graph = _Graph(onnx)
     X = "features"
-    for step in _steps([model.columns.transformer]):
+    for step in _steps(model.columns.transformer):
         X = _transformed(graph, step, X)
     if model.columns.limits is not None:
         low, high = model.columns.limits
         X = graph.op("Max", graph.op("Min", X, graph.constant(high)), graph.constant(low))
-    for step in _steps([model.columns.basis]):
+    for step in _steps(model.columns.basis):
         X = _transformed(graph, step, X)
     inputs = [onnx.helper.make_tensor_value_info("features", onnx.TensorProto.DOUBLE, ["n", model.columns.inputs])]
     if model.columns.task is None:
@@ -74,11 +74,9 @@ class _Graph:
         return name
 
 
-def _steps(transformers: list[Any]) -> list[Any]:
-    """The transformers that come before the linear model, in order."""
-    steps: list[Any] = []
-    for transformer in transformers:
-        steps += [step for _, step in transformer.steps] if isinstance(transformer, Pipeline) else [transformer]
+def _steps(transformer: Any) -> list[Any]:
+    """What a transformer does, in order."""
+    steps = [step for _, step in transformer.steps] if isinstance(transformer, Pipeline) else [transformer]
     steps = [step for step in steps if step is not None and not (isinstance(step, str) and step == "passthrough")]
     for step in steps:
         if type(step) not in (StandardScaler, RBFFeatures, SplineFeatures):

@@ -24,13 +24,6 @@ class Names(NamedTuple):
     size: float
 
 
-class Place(NamedTuple):
-    """Mark `mark` has its name at `centre`, in pixels."""
-
-    mark: int
-    centre: Array
-
-
 def write_names(
     ax: Axes,
     names: Names,
@@ -54,7 +47,7 @@ def write_names(
     dots = ax.figure.dpi / 72
     marks = canvas.projected(ax, points)
     if (sizes[order] <= 1.6 * radius.min() * dots).all():
-        places = [Place(t, marks[t]) for t in order]
+        places = {t: marks[t] for t in order}
         style: Any = [{"color": canvas.text_on(names.colours[t]), "weight": "bold"} for t in order]
     else:
         frame = np.array(ax.get_window_extent().extents, dtype=np.float64).reshape(2, 2) + np.array([[3], [-3]])
@@ -62,9 +55,9 @@ def write_names(
         lines = pull @ marks / np.maximum(degree, TINY) - np.where(degree > 0, marks, 0.0)
         places = place_names(marks, radius * dots, sizes + 2, order, frame, pull=lines, keep=keep, near=near)
         style = [{"color": canvas.INK, "path_effects": canvas.halo()}] * len(places)
-    for place, how in zip(places, style, strict=True):
-        offset = (place.centre - marks[place.mark]) / dots
-        canvas.write_beside(ax, points[place.mark], offset, names.texts[place.mark], fontsize=names.size, **how)
+    for (t, centre), how in zip(places.items(), style, strict=True):
+        offset = (centre - marks[t]) / dots
+        canvas.write_beside(ax, points[t], offset, names.texts[t], fontsize=names.size, **how)
     return len(places)
 
 
@@ -78,8 +71,8 @@ def place_names(
     pull: Array,
     keep: Sequence[int] = (),
     near: bool = False,
-) -> list[Place]:
-    """Places for the names of `order`, in pixels; a name without a free place is left out unless it is in `keep`.
+) -> dict[int, Array]:
+    """Centres of the names of `order`, in pixels; a name without a free place is left out unless it is in `keep`.
 
     Parameters
     ----------
@@ -93,14 +86,15 @@ def place_names(
     """
     half = 0.9 * radius[:, None]
     taken = np.hstack([marks - half, marks + half])
-    kept, found = set(keep), []
+    kept = set(keep)
+    found = {}
     for t in order:
         centres = _candidates(marks[t], radius[t], sizes[t], pull[t], gaps=(2, 6) if near else (2, 8, 16))
         boxes = np.hstack([centres - sizes[t] / 2, centres + sizes[t] / 2])
         cost = _overlap(boxes, taken) + 1e3 * _outside(boxes, frame)
         best = int(np.argmin(cost))
         if cost[best] <= 0 or t in kept:
-            found.append(Place(t, centres[best]))
+            found[t] = centres[best]
             taken = np.vstack([taken, boxes[best]])
     return found
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from kinfolk.words import cut
+from kinfolk.words import cut, plain
 
 DIGITS = 4
 LONGEST = 40  # characters of a name inside a sentence
@@ -18,20 +18,10 @@ def short(values: ArrayLike, digits: int = DIGITS) -> Any:
 
     Examples
     --------
-    >>> short([1234.56, 0.000123456, 0.0, np.nan])
+    >>> short([1234.56, 0.000123456, -0.0, np.nan])
     [1235.0, 0.0001235, 0.0, None]
     """
-    x = np.asarray(values, dtype=np.float64)
-    finite = np.isfinite(x)
-    size = np.where(finite & (x != 0), np.abs(x), 1.0)
-    places = digits - 1 - np.floor(np.log10(size))
-    # Powers of ten are exact up to 22, so the quotient is the double nearest to the short decimal.
-    up, down = 10.0 ** np.clip(places, 0, 22), 10.0 ** np.clip(-places, 0, 300)
-    rounded = np.round(np.where(finite, x, 0.0) / down * up) / up * down
-    rounded = np.where(rounded == 0, 0.0, rounded)
-    answer = rounded.astype(object)
-    answer[~finite] = None
-    return answer.tolist()
+    return plain(np.asarray(values, dtype=np.float64) + 0.0, digits)  # plus zero: minus zero becomes zero
 
 
 def plain_names(labels: NDArray[Any]) -> list[str]:

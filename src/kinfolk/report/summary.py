@@ -191,20 +191,15 @@ def _coefficients(
     d = model.coef.shape[1]
     scale = np.ones(d) if model.gram is None else feature_scale(model.gram)
     W = model.coef[:, features]
+    error = standard_errors(model)[:, 1:][np.ix_(shown, features)]
     texts = np.array(model.feature_names, dtype=object)
     return {
         "features": plain_names(texts[features]),
         "spread": short(scale[features]),
         "coef": short(W[shown]),
-        "coef_se": _standard_errors(model, shown, features),
+        "coef_se": short(error, 3) if np.isfinite(error).any() else None,  # some methods have none
         "group_coef": [short(W[group == g].mean(axis=0)) for g in range(group.max(initial=-1) + 1)],
     }
-
-
-def _standard_errors(model: Model, shown: NDArray[np.intp], features: NDArray[np.intp]) -> Any:
-    """Of the coefficients shown; None for methods that have none."""
-    error = standard_errors(model)[:, 1:][np.ix_(shown, features)]
-    return short(error, 3) if np.isfinite(error).any() else None
 
 
 def _points(model: Model, seen: _Seen, shown: NDArray[np.intp]) -> list[Any]:
@@ -263,11 +258,11 @@ def top_shares(model: Model) -> list[Any] | None:
     position = np.searchsorted(model.labels, found.sources)
     tasks = np.searchsorted(model.labels, found.tasks)
     listed: list[Any] = [None] * len(model.labels)
-    own = short((found.shares * (position == tasks[:, None])).sum(axis=1), 3)
-    prior = short(found.prior, 3)
-    trunk = short(found.trunk, 3)
-    for k, (index, share) in enumerate(largest(found.shares)):
-        listed[tasks[k]] = [position[index].tolist(), share, prior[k], own[k], trunk[k]]
+    own = (found.shares * (position == tasks[:, None])).sum(axis=1)
+    largest = np.argsort(-np.abs(found.shares), axis=1, kind="stable")[:, :LISTED]
+    for k, (t, sources) in enumerate(zip(tasks, largest, strict=True)):
+        others = short([found.prior[k], own[k], found.trunk[k]], 3)
+        listed[t] = [position[sources].tolist(), short(found.shares[k, sources], 3), *others]
     return listed
 
 
@@ -275,15 +270,3 @@ def role_names(model: Model) -> list[str]:
     """What every task is in the graph: alone, a bridge between groups, or a member of one."""
     names = {(True, False): "alone", (False, True): "bridge", (False, False): "member"}
     return [names[role.outlier, role.bridge] for role in roles(model)]
-
-
-def largest(shares: Array) -> list[Any]:
-    """The largest entries of every row: their positions and values.
-
-    Examples
-    --------
-    >>> largest(np.array([[0.7, 0.3], [0.25, 0.75]]))
-    [[[0, 1], [0.7, 0.3]], [[1, 0], [0.75, 0.25]]]
-    """
-    order = np.argsort(-np.abs(shares), axis=1, kind="stable")[:, :LISTED]
-    return [[index.tolist(), short(row[index], 3)] for index, row in zip(order, shares, strict=True)]

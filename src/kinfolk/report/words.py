@@ -14,7 +14,7 @@ from kinfolk.judge.verdict import HELPS, HURTS, Verdict
 from kinfolk.methods.model import Model
 from kinfolk.report.errors import TaskErrors
 from kinfolk.report.plain import in_text, short
-from kinfolk.words import counted, listed, written
+from kinfolk.words import counted, cut, listed, written
 
 CERTIFICATES = {
     "weights_residual": "Gradient in the coefficients, relative (0 at the optimum for the final graph)",
@@ -117,8 +117,7 @@ def settings(model: Model) -> list[list[str]]:
     return [[k, _value(v)] for k, v in (given | chosen | mixed).items()]
 
 
-def _value(value: Any, longest: int = 120) -> str:
+def _value(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return written(float(value))
-    text = " ".join((value if isinstance(value, str) else repr(value)).split())
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    return cut(value if isinstance(value, str) else repr(value), 120)
