@@ -263,3 +263,25 @@ def test_times_and_given_folds_contradict_each_other():
     pairs = list(KFold(2).split(X))
     with pytest.raises(ValueError, match="time makes its own folds"):
         Independent(task=0, penalty="cv", cv=pairs).fit(X, y, time=np.arange(len(y)))
+
+
+@pytest.mark.parametrize("how", ["adopt", "partial_fit"])
+def test_a_new_task_of_another_type_does_not_join(how):
+    table, y = labelled(list("abcd"))
+    model = GAMTL(task="task").fit(table, y)
+    with pytest.raises(ValueError, match="task labels were like 'a' in fit but are like 7 now"):
+        getattr(model, how)(table[:5].assign(task=7), y[:5])
+
+
+@pytest.mark.parametrize("model", [Independent(task=0, penalty="cv", cv=2), GAMTLCV(task=0, **SMALL)], ids=str)
+def test_weights_count_by_what_they_are_to_each_other(model):
+    X, y = rows(n=20)
+    small = model.fit(X, y, np.full(len(y), 1e-15)).predict(X)
+    assert np.allclose(small, model.fit(X, y, np.full(len(y), 1e-8)).predict(X), atol=1e-6)
+
+
+def test_a_column_far_from_zero_that_varies_is_not_called_constant():
+    X, y = rows(n=20)
+    y += 3 * X[:, 2]
+    X[:, 2] = 1e9 + 1e-3 * X[:, 2]  # ten thousand times what its digits hold
+    assert np.allclose(GAMTL(task=0).fit(X, y).coef_[:, 1], 3e3, rtol=0.5)

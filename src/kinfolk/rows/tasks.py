@@ -132,12 +132,17 @@ def read_for_predict(X: Any, schema: Schema, estimator: str) -> tuple[Table, NDA
         return table, None
     features, column = table.split(schema.task)
     labels = _labels(column, schema.task)
-    if labels.dtype.kind != schema.labels.dtype.kind and {labels.dtype.kind, schema.labels.dtype.kind} - {"i", "u"}:
+    check_same_kind(labels, schema.labels)
+    return features, labels
+
+
+def check_same_kind(labels: NDArray[Any], known: NDArray[Any]) -> None:
+    """Refuse labels of another type than those of fit: 7 and "7" would be two tasks, or one, by who asks."""
+    if labels.dtype.kind != known.dtype.kind and {labels.dtype.kind, known.dtype.kind} - {"i", "u"}:
         raise ValueError(
-            f"task labels were like {_plain(schema.labels[0])!r} in fit but are like {_plain(labels[0])!r} now: "
+            f"task labels were like {_plain(known[0])!r} in fit but are like {_plain(labels[0])!r} now: "
             "convert one of them to the type of the other"
         )
-    return features, labels
 
 
 def held_against(table: Table, schema: Schema, estimator: str) -> Table:
