@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from random_tables import Case, ends_well
+from sklearn.model_selection import KFold
 
-from kinfolk import GAMTL, GAMTLCV
+from kinfolk import GAMTL, GAMTLCV, load
 from kinfolk.baselines import Independent, RandomSlopes
 
 SMALL = {"strengths": (1.0,), "ridges": (1.0,), "anchors": (0.0,), "neighbors": (3,), "cv": 2}
@@ -174,3 +175,113 @@ def test_standard_deviations_where_rounding_has_made_a_free_direction_negative()
     outcome = ends_well(COPIES, GAMTL(metric="function", intercept="coupled", anchor=0.0, strength=1.0))
     std = outcome.model.predict(outcome.table, return_std=True)[1]
     assert np.isfinite(std).all() and (std >= 0).all()
+
+
+def test_a_missing_text_of_pandas_is_told_by_its_row():
+    table, y = labelled(["a", pd.NA, "c", "d"])
+    with pytest.raises(ValueError, match="task column 'task' has a missing label in row 10"):
+        Independent(task="task").fit(table.astype({"task": "string"}), y)
+
+
+def test_whole_numbers_with_more_digits_than_floats_stay_apart():
+    table, y = labelled([2**53 + t for t in range(4)])
+    model = Independent(task="task").fit(table.astype({"task": "Int64"}), y)
+    assert model.tasks_.tolist() == [2**53 + t for t in range(4)]
+
+
+def test_true_is_not_task_one():
+    table, y = labelled([True, 1, 2, 3])
+    with pytest.raises(ValueError, match="mixes labels of type bool and int"):
+        Independent(task="task").fit(table.astype({"task": object}), y)
+
+
+def test_a_label_beyond_whole_numbers_is_refused_without_a_warning():
+    table, y = labelled([np.inf, 1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="holds fractions like inf"):
+        Independent(task="task").fit(table, y)
+
+
+def test_times_of_a_zone_as_labels_are_saved(tmp_path):
+    table, y = labelled(pd.date_range("2020-01-01", periods=4, tz="Europe/Berlin"))
+    model = Independent(task="task").fit(table, y)
+    again = load(model.save(tmp_path / "m.kin"))
+    assert np.array_equal(again.predict(table), model.predict(table))
+
+
+def test_what_a_mask_hides_is_not_there():
+    X, y = rows()
+    hidden = np.arange(len(y)) == 3
+    told = np.ma.masked_array(np.where(hidden, -9999.0, y), hidden)
+    with pytest.warns(UserWarning, match="left out 1 of"):
+        model = Independent(task=0).fit(X, told)
+    with pytest.warns(UserWarning, match="left out 1 of"):
+        plain = Independent(task=0).fit(X, np.where(hidden, np.nan, y))
+    assert np.array_equal(model.coef_, plain.coef_)
+    with pytest.raises(ValueError, match=r"X contains NaN \(column 1, row 3"):
+        Independent(task=0).fit(np.ma.masked_array(X, np.outer(hidden, [False, False, True])), y)
+
+
+@pytest.mark.parametrize(
+    ("targets", "said"),
+    [
+        (pd.date_range("2020-01-01", periods=18), "y holds dates like 2020-01-01"),
+        (["low", "high"] * 9, "y holds text like 'low'"),
+        (["1.5", "2", "three"] * 6, "y holds text like 'three'"),
+    ],
+)
+def test_targets_that_are_no_numbers(targets, said):
+    X, _ = rows()
+    with pytest.raises(ValueError, match=said):
+        Independent(task=0).fit(X, targets)
+
+
+def test_durations_are_counted_in_days_as_inputs_are():
+    X, y = rows()
+    durations = pd.to_timedelta(y, unit="D")
+    assert np.allclose(Independent(task=0).fit(X, durations).coef_, Independent(task=0).fit(X, y).coef_)
+
+
+@pytest.mark.parametrize(
+    ("cv", "said"),
+    [
+        (KFold(2), r"list\(splitter.split\(X, y, groups\)\)"),
+        (KFold(2).split(np.zeros(18)), "must be a whole number of folds"),
+        ("5", "must be a whole number of folds"),
+        ([1, 2], "pair 0 is 1, and not the positions"),
+        ([(np.arange(9), np.arange(9)), (np.arange(9, 18), np.arange(9, 18))], "pair 0 overlaps .* or has one twice"),
+    ],
+    ids=["splitter", "generator", "text", "numbers", "trained on its own test"],
+)
+def test_folds_that_are_no_folds(cv, said):
+    X, y = rows()
+    with pytest.raises(ValueError, match=said):
+        Independent(task=0, penalty="cv", cv=cv).fit(X, y)
+
+
+def test_times_and_given_folds_contradict_each_other():
+    X, y = rows()
+    pairs = list(KFold(2).split(X))
+    with pytest.raises(ValueError, match="time makes its own folds"):
+        Independent(task=0, penalty="cv", cv=pairs).fit(X, y, time=np.arange(len(y)))
+
+
+@pytest.mark.parametrize("how", ["adopt", "partial_fit"])
+def test_a_new_task_of_another_type_does_not_join(how):
+    table, y = labelled(list("abcd"))
+    model = GAMTL(task="task").fit(table, y)
+    with pytest.raises(ValueError, match="task labels were like 'a' in fit but are like 7 now"):
+        getattr(model, how)(table[:5].assign(task=7), y[:5])
+
+
+@pytest.mark.parametrize("model", [Independent(task=0, penalty="cv", cv=2), GAMTLCV(task=0, **SMALL)], ids=str)
+def test_weights_count_by_what_they_are_to_each_other(model):
+    X, y = rows(n=20)
+    small = model.fit(X, y, np.full(len(y), 1e-15)).predict(X)
+    assert np.allclose(small, model.fit(X, y, np.full(len(y), 1e-8)).predict(X), atol=1e-6)
+
+
+def test_a_column_far_from_zero_that_varies_is_not_called_constant():
+    X, y = rows(n=20)
+    y += 3 * X[:, 2]
+    X[:, 2] = 1e9 + 1e-3 * X[:, 2]  # ten thousand times what its digits hold
+    assert np.allclose(GAMTL(task=0).fit(X, y).coef_[:, 1], 3e3, rtol=0.5)

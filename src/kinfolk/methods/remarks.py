@@ -8,7 +8,7 @@ from scipy.linalg.lapack import dpstrf
 from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.rows.columns import Columns
-from kinfolk.rows.gram import GramStats
+from kinfolk.rows.gram import LAST_DIGITS, GramStats
 from kinfolk.words import listed, warn_user
 
 LOST = 1e-12  # of the largest variance: below, eigenvectors of a Gram matrix mix what is left with rounding
@@ -82,9 +82,8 @@ def warn_of_lost_features(gram: GramStats) -> None:
 
 def _constant(gram: GramStats) -> NDArray[np.bool_]:
     """Which features do not vary within any task, but for rounding."""
-    variance = np.diagonal(gram.G, axis1=1, axis2=2).max(axis=0)
-    level = np.abs(gram.x_mean).max(axis=0)
-    return np.asarray(variance <= 1e-20 * np.maximum(level, 1e-150) ** 2)
+    spread = np.diagonal(gram.G, axis1=1, axis2=2)
+    return np.asarray((spread <= gram.n[:, None] * (LAST_DIGITS * gram.x_mean) ** 2).all(axis=0))
 
 
 def _some_names(gram: GramStats, which: NDArray[np.bool_]) -> str:

@@ -13,7 +13,7 @@ from kinfolk.rows.gaps import Gap
 from kinfolk.rows.gram import Array
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tables import Table, read_table
-from kinfolk.rows.tasks import Rows, Schema, held_against, read_for_predict, read_rows
+from kinfolk.rows.tasks import Rows, Schema, check_same_kind, held_against, read_for_predict, read_rows
 from kinfolk.words import warn_user
 
 FAR = 1 / 2  # of the width between the limits: rows nearer to them are clipped without a word, as any sample has some
@@ -131,6 +131,8 @@ class Columns:
         """Checked rows of a table like that of fit, with targets, and their features."""
         table = held_against(read_table(X), self.schema, name)
         rows = read_rows(table.native, y, task=self.task, sample_weight=sample_weight)
+        if rows.schema.task is not None:
+            check_same_kind(rows.schema.labels, self.schema.labels)
         self._tell(rows.table)
         return rows, self.features(rows.table)
 

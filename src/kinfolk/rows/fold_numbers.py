@@ -26,6 +26,8 @@ def fold_of_rows(
     `cv` is the number of folds, or (train, test) pairs of row positions that share out all rows, taken as they are.
     """
     if not isinstance(cv, (int, np.integer)):
+        if isinstance(groups, InTime):
+            raise ValueError("time makes its own folds: give cv as a number, or leave time out")
         return _given_folds(cv, len(X))
     if cv < 2:
         raise ValueError(f"cv={cv} must be at least 2 folds")
@@ -85,18 +87,23 @@ def _joined(one: NDArray[np.intp], two: NDArray[np.intp]) -> NDArray[np.intp]:
 def _given_folds(cv: Any, n: int) -> NDArray[np.intp]:
     """The fold of every row from (train, test) pairs of row positions, as scikit-learn's splitters give them."""
     fold = np.full(n, -1)
-    try:
-        pairs = [(np.asarray(train), np.asarray(test)) for train, test in cv]
-    except TypeError:
+    # A splitter is asked by the user, who knows its groups; a generator could not be read again by the next fit.
+    if hasattr(cv, "split") or hasattr(cv, "__next__") or not hasattr(cv, "__iter__"):
         raise ValueError(
-            f"cv={cv!r} must be a whole number of folds, or (train, test) pairs of row positions"
-        ) from None
-    for f, (train, test) in enumerate(pairs):
+            f"cv={cv!r} must be a whole number of folds, or (train, test) pairs of row positions: those of a splitter "
+            "of scikit-learn are list(splitter.split(X, y, groups))"
+        )
+    for f, pair in enumerate(cv):
+        if not hasattr(pair, "__len__") or len(pair) != 2:
+            raise ValueError(f"cv: pair {f} is {pair!r}, and not the positions of training and of test rows")
+        train, test = map(np.asarray, pair)
         if not all(part.dtype.kind in "iu" and ((part >= -n) & (part < n)).all() for part in (train, test)):
             raise ValueError(f"cv: pair {f} holds something else than positions of {n} rows")
-        if (fold[test] >= 0).any() or len(train) + len(test) != n:
+        both = np.concatenate([train, test]) % n
+        if (fold[test] >= 0).any() or len(both) != n or len(np.unique(both)) != n:
             raise ValueError(
-                f"cv: pair {f} overlaps an earlier test part, or leaves rows out: folds must share out all rows"
+                f"cv: pair {f} overlaps an earlier test part, leaves rows out or has one twice: folds must share out "
+                "all rows"
             )
         fold[test] = f
     if (fold < 0).any():

@@ -161,11 +161,11 @@ class GramStats:
         """Undo an addition: the statistics without the rows of `other`."""
         whole, part = self._aligned(other)
         n = whole.n - part.n
-        if (n < -1e-9 * np.maximum(whole.n, 1)).any():
+        if (n < -1e-9 * whole.n).any():
             bad = whole.labels[np.argmin(n)]
             raise ValueError(f"cannot subtract more rows than task {bad!r} has")
         # Weights that add up to zero only to rounding leave no rows behind.
-        n[n < 1e-9 * np.maximum(whole.n, 1)] = 0.0
+        n[n < 1e-9 * whole.n] = 0.0
         share = np.divide(part.n, n, out=np.zeros_like(n), where=n > 0)
         dx, dy = whole.x_mean - part.x_mean, whole.y_mean - part.y_mean
         left = whole._updated(n, share, part, dx, dy, sign=-1)

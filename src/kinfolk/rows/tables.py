@@ -216,7 +216,7 @@ def read_table(X: Any, name: str = "X") -> Table:
     columns = getattr(X, "column_names", None) or getattr(X, "columns", None)
     if columns is not None and not callable(columns) and hasattr(X, "shape") and len(X.shape) == 2:
         return _read_frame(X, list(columns), name)
-    array = np.asarray(X)
+    array = without_mask(X)
     if array.dtype.kind not in "OUS" and array.ndim == 2 and array.size:
         array = check_array(array, dtype="numeric", ensure_all_finite=False, input_name=name)
     elif array.dtype.kind in "OUS" and array.ndim == 2 and array.size:
@@ -225,6 +225,13 @@ def read_table(X: Any, name: str = "X") -> Table:
         array = check_array(array, dtype=None, ensure_all_finite=False, input_name=name)
     height, width = array.shape
     return Table(array, None, height, width, name)
+
+
+def without_mask(values: Any) -> NDArray[Any]:
+    """An array, with NaN where a masked array of numbers hides its values; `asarray` would show them."""
+    if not np.ma.is_masked(values):
+        return np.asarray(values)
+    return np.asarray(values.filled() if values.dtype.kind not in "iufb" else values.astype(np.float64).filled(np.nan))
 
 
 def _read_frame(X: Any, columns: list[Any], name: str) -> Table:
@@ -281,7 +288,11 @@ def _column_values(native: Any, name: str) -> NDArray[Any]:
             column = column.dictionary_decode()
         return column.to_numpy(zero_copy_only=False)
     if hasattr(column, "dtype") and str(column.dtype) in ("Int64", "Float64", "boolean") and hasattr(column, "isna"):
+        if column.dtype == "Int64" and not column.hasnans:  # labels may have more digits than floats
+            return column.to_numpy(dtype=np.int64)
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if getattr(getattr(column, "dtype", None), "tz", None) is not None:  # pandas would give objects of its own
+        return column.to_numpy(dtype="datetime64[us]")
     return np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
 
 

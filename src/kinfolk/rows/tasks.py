@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.kinds import NUMBERS, as_written, kind_of_texts, number_in
-from kinfolk.rows.tables import Table, read_table, task_name
+from kinfolk.rows.kinds import NUMBERS, as_written, is_missing, kind_of_texts, number_in
+from kinfolk.rows.tables import Table, read_table, task_name, without_mask
 from kinfolk.words import warn_user
 
 SMALLEST, LARGEST = 1e-35, 1e40  # sizes of inputs and targets
@@ -132,12 +132,17 @@ def read_for_predict(X: Any, schema: Schema, estimator: str) -> tuple[Table, NDA
         return table, None
     features, column = table.split(schema.task)
     labels = _labels(column, schema.task)
-    if labels.dtype.kind != schema.labels.dtype.kind and {labels.dtype.kind, schema.labels.dtype.kind} - {"i", "u"}:
+    check_same_kind(labels, schema.labels)
+    return features, labels
+
+
+def check_same_kind(labels: NDArray[Any], known: NDArray[Any]) -> None:
+    """Refuse labels of another type than those of fit: 7 and "7" would be two tasks, or one, by who asks."""
+    if labels.dtype.kind != known.dtype.kind and {labels.dtype.kind, known.dtype.kind} - {"i", "u"}:
         raise ValueError(
-            f"task labels were like {_plain(schema.labels[0])!r} in fit but are like {_plain(labels[0])!r} now: "
+            f"task labels were like {_plain(known[0])!r} in fit but are like {_plain(labels[0])!r} now: "
             "convert one of them to the type of the other"
         )
-    return features, labels
 
 
 def held_against(table: Table, schema: Schema, estimator: str) -> Table:
@@ -195,7 +200,7 @@ def _read_target(y: Any) -> tuple[Array, list[Any] | None]:
         values, names = table.to_array(), None if table.names is None else list(table.names)
     else:
         values = check_array(
-            _numbers(np.asarray(y)),
+            _numbers(without_mask(y)),
             ensure_2d=False,
             allow_nd=False,
             dtype="numeric",
@@ -208,14 +213,23 @@ def _read_target(y: Any) -> tuple[Array, list[Any] | None]:
 
 
 def _numbers(y: NDArray[Any]) -> NDArray[Any]:
-    """Targets that came as texts like "$1,250" as numbers, NaN where nothing stands; all others as they are."""
-    texts = [as_written(value) for value in y.tolist()] if y.dtype.kind in "OU" and y.ndim == 1 else []
-    known = [text for text in texts if text is not None]
-    kind = kind_of_texts(list(dict.fromkeys(known)))
-    if kind not in NUMBERS:
+    """Targets that came as texts like "$1,250" as numbers, NaN where nothing stands; durations as days."""
+    if y.dtype.kind == "m":
+        return y / np.timedelta64(1, "D")
+    if y.dtype.kind == "M":
+        raise ValueError(f"y holds dates like {y.ravel()[0]}: turn them into numbers, e.g. days since a start")
+    if y.dtype.kind not in "OU" or y.ndim != 1:
         return y
-    mark = "," if kind == "comma" else "."
-    return np.array([np.nan if text is None else number_in(text, mark) for text in texts], dtype=np.float64)
+    texts = [as_written(value) for value in y.tolist()]
+    known = list(dict.fromkeys(text for text in texts if text is not None))
+    kind = kind_of_texts(known)
+    if kind in NUMBERS:
+        mark = "," if kind == "comma" else "."
+        return np.array([np.nan if text is None else number_in(text, mark) for text in texts], dtype=np.float64)
+    strange = [text for text in known if number_in(text) is None]
+    if strange and any(isinstance(value, str) for value in y.tolist()):
+        raise ValueError(f"y holds text like {_plain(strange[0])!r}: give numbers, and NaN where a target is missing")
+    return y
 
 
 def _check_lengths(table: Table, y: Array) -> None:
@@ -273,7 +287,8 @@ def _labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
     if column.dtype.kind == "f":
         if np.isnan(column).any():
             raise ValueError(_missing_label(column != column, task))
-        whole = column.astype(np.int64)
+        with np.errstate(invalid="ignore"):  # of what is too large for a whole number
+            whole = column.astype(np.int64)
         if (whole != column).any():
             raise ValueError(
                 f"task column {task!r} holds fractions like {column[whole != column][0]}: is it a feature? "
@@ -284,7 +299,7 @@ def _labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
         raise ValueError(_missing_label(np.isnat(column), task))
     if column.dtype.kind != "O":
         return column
-    missing = np.array([value is None or value != value for value in column], dtype=bool)
+    missing = np.array([is_missing(value) for value in column], dtype=bool)
     if missing.any():
         raise ValueError(_missing_label(missing, task))
     kinds = sorted({type(value).__name__ for value in column})
@@ -297,7 +312,7 @@ def _labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
             "booleans or dates. Several columns that name a task together are given as task=[...]."
         )
     as_numbers = np.array(column.tolist())
-    if len(kinds) == 1 or as_numbers.dtype.kind in "iuf":
+    if len(kinds) == 1 or (as_numbers.dtype.kind in "iuf" and "bool" not in kinds):  # True is not task 1
         return _labels(as_numbers, task) if as_numbers.dtype.kind != "O" else as_numbers
     raise ValueError(
         f"task column {task!r} mixes labels of type {' and '.join(kinds)}: "
