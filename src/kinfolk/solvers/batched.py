@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.rows.gram import TINY, Array, is_shared
 
+SMALL = 5  # rows of triangles that LAPACK inverts sooner than products of halves do
+
 
 def times(H: Array, W: Array) -> Array:
     """H_t w_t for every task: (..., T, d) for W of that shape.
@@ -102,6 +104,26 @@ def inverse(H: Array) -> Array:
         return np.linalg.inv(H)
     except np.linalg.LinAlgError:
         return np.linalg.pinv(H, hermitian=True)
+
+
+def inverse_triangles(C: Array) -> Array:
+    """C_t^-1 of lower triangular matrices, by halves: products take half the time of LAPACK's small solves.
+
+    >>> inverse_triangles(np.array([[[2.0, 0.0], [1.0, 1.0]]]))[0]
+    array([[ 0.5,  0. ],
+           [-0.5,  1. ]])
+    """
+    d = C.shape[-1]
+    if d <= SMALL:
+        return np.linalg.inv(C)
+    half = d // 2
+    upper = inverse_triangles(C[:, :half, :half])
+    lower = inverse_triangles(C[:, half:, half:])
+    inverses = np.zeros_like(C)
+    inverses[:, :half, :half] = upper
+    inverses[:, half:, half:] = lower
+    inverses[:, half:, :half] = -lower @ (C[:, half:, :half] @ upper)
+    return inverses
 
 
 def _solve(H: Array, b: Array) -> Array:

@@ -35,7 +35,8 @@ from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import GRAPH_ROUGH, GRAPH_TIE
 
 DENSE_TASKS = 2500  # up to here all pairs may be held at once
-ALL_PAIRS = 300  # up to here that is faster than candidates
+ALL_PAIRS = 300  # up to here theta is found with them
+FEW = 240  # up to here a graph step over all pairs is faster than one over candidates
 NEIGHBORS = 32  # candidates per task at first
 MOST_NEIGHBORS = 512
 SAMPLE = 256  # tasks from which the number of pairs within reach is foreseen
@@ -183,7 +184,7 @@ def graph_of_weights(
     `candidates` carries what was learned about pairs from one call to the next.
     """
     terms: dict[str, Any] = {"alpha": alpha, "beta": beta, "gamma": gamma, "self_loops": self_loops}
-    if len(W) > min(ALL_PAIRS, DENSE_TASKS) and method != "primal_dual":
+    if len(W) > min(FEW, DENSE_TASKS) and method != "primal_dual":
         found = by_candidates(W, start=start, candidates=candidates, **terms)
         if len(W) > DENSE_TASKS or found.certified == 1 or (candidates is not None and candidates.rough):
             return found

@@ -128,17 +128,21 @@ def squared_distances(W: Array) -> Array:
     check_memory(32.0 * len(W) ** 2, f"the distances between {len(W)} tasks", "Fit groups of tasks apart.")
     centred = W - W.mean(axis=0)
     norm = row_dots(centred, centred)
-    Z = norm[:, None] + norm[None, :] - 2 * centred @ centred.T
+    # In place: pages of new matrices take longer than the arithmetic.
+    sums = norm[:, None] + norm[None, :]
+    Z = centred @ centred.T
+    Z *= -2
+    Z += sums
     # The product form loses digits for near pairs: those are recomputed from differences.
-    near = np.argwhere(np.triu(NEAR * (norm[:, None] + norm[None, :]) >= Z, k=1))
-    if len(near):
-        i, j = near.T
+    i, j = np.nonzero(np.multiply(sums, NEAR, out=sums) >= Z)
+    i, j = i[i < j], j[i < j]
+    if len(i):
         exact = np.empty(len(i))
         for block in np.array_split(np.arange(len(i)), 1 + len(i) * W.shape[1] // 10**7):
             exact[block] = ((W[i[block]] - W[j[block]]) ** 2).sum(axis=1)
         Z[i, j] = Z[j, i] = exact
     np.fill_diagonal(Z, 0.0)
-    return np.maximum(Z, 0.0)
+    return np.maximum(Z, 0.0, out=Z)
 
 
 def entries(A: sparse.csr_array, i: NDArray[np.intp], j: NDArray[np.intp]) -> Array:

@@ -150,7 +150,8 @@ class _AllPairs:
         return EdgeList(i, j, len(self.Z)), self.Z[i, j]
 
     def widen(self, dual: Array) -> bool:
-        wants_in = dual[:, None] + dual[None, :] > (self.price * (1 + GRAPH_TIE)) * self.Z
+        reach = dual / (self.price * (1 + GRAPH_TIE))
+        wants_in = reach[:, None] + reach > self.Z
         wants_in &= ~self.chosen
         missing = np.triu(wants_in, k=1)
         self.chosen |= missing
@@ -162,17 +163,16 @@ def _likely_pairs(c: Array) -> tuple[NDArray[np.bool_], Array]:
 
     Alone with neighbours like itself, a task would have the multiplier lam with sum_j [lam - c_j / 2]_+ = 1 / lam: over
     its k nearest that is a quadratic equation, and the least root over k is the answer. Pairs with lam_i + lam_j near
-    or above c_ij are likely. The few tasks with nobody near may link to anyone.
+    or above c_ij are likely. The few tasks with nobody near may link to anyone. The diagonal of c is overwritten.
     """
-    away = c.copy()
-    np.fill_diagonal(away, np.inf)
-    half = np.sort(np.partition(away, CANDIDATES, axis=1)[:, :CANDIDATES], axis=1) / 2
+    np.fill_diagonal(c, np.inf)
+    half = np.sort(np.partition(c, CANDIDATES, axis=1)[:, :CANDIDATES], axis=1) / 2
     k = np.arange(1, CANDIDATES + 1)
     total = np.cumsum(half, axis=1)
     lam = ((total + np.sqrt(total**2 + 4 * k)) / (2 * k)).min(axis=1)
     reach = LIKELY * lam
     mask = reach[:, None] + reach > c
-    mask |= away <= 2 * half[:, -1:]
+    mask |= c <= 2 * half[:, -1:]
     lonely = np.flatnonzero(2 * half[:, 0] > LONELY)
     if len(lonely) <= len(c) // 20:
         mask[lonely] = True

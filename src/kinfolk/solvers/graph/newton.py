@@ -184,7 +184,8 @@ def _newton_step(point: _Point) -> Array:
         H = np.eye(edges.size)
         H[active.i, active.j] = H[active.j, active.i] = off
         H[np.diag_indices(edges.size)] += LAST_DIGIT  # singular by rounding only
-        return scale * linalg.cho_solve(linalg.cho_factor(H, lower=True), scale * g)
+        # Transposed, which changes nothing, it is in LAPACK's order and is not copied.
+        return scale * linalg.cho_solve(linalg.cho_factor(H.T, lower=True, overwrite_a=True), scale * g)
     upper = active.upper(off)
     lower = upper.T
     # A far task has a large multiplier and a gradient that is tiny beside the others': it must not drown in them.
