@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 WIDTH = 24  # of the bar, in characters
+NEW_LINE = "\r\x1b[K"  # back to the beginning of the line, which is emptied
 PAUSE = 0.1  # seconds between two drawings
 
 
@@ -29,14 +30,40 @@ def report(callback: Callback | None, stage: str, done: int, total: int, value: 
         callback(Progress(stage, done, total, value))
 
 
+class NotebookLine:
+    """A stream for the bar in a notebook: one output that is replaced, since saved notebooks keep all of stderr."""
+
+    def __init__(self, display: Any) -> None:
+        self.display = display
+        self.handle: Any = None
+
+    def write(self, text: str) -> None:
+        """Show a line in place of the one before."""
+        shown = {"text/plain": text.removeprefix(NEW_LINE)}
+        if self.handle is None:
+            self.handle = self.display(shown, raw=True, display_id=True)
+        else:
+            self.handle.update(shown, raw=True)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+
+def line_of_this_program() -> Any:
+    """Where a bar is drawn: the output of a notebook's cell, or stderr."""
+    ipython = sys.modules.get("IPython")  # a kernel has imported it
+    shell = None if ipython is None else ipython.get_ipython()
+    return NotebookLine(ipython.display.display) if ipython is not None and hasattr(shell, "kernel") else sys.stderr
+
+
 class Bar:
-    """One line on stderr: stage, bar, count and the time that is left at the pace so far.
+    """One line on stderr or in a notebook: stage, bar, count and the time that is left at the pace so far.
 
     A stage begins anew when its count falls or its name changes; the pace is that of the stage.
     """
 
     def __init__(self, stream: Any = None, clock: Any = time.monotonic) -> None:
-        self.stream = stream or sys.stderr
+        self.stream = stream or line_of_this_program()
         self.clock = clock
         self.stage = ""
         self.done = 0
@@ -56,7 +83,7 @@ class Bar:
             return
         self.drawn_at = now
         self.shown = True
-        self.stream.write("\r\x1b[K" + self.line(progress, now))
+        self.stream.write(NEW_LINE + self.line(progress, now))
         self.stream.flush()
 
     def line(self, progress: Progress, now: float) -> str:
@@ -71,7 +98,7 @@ class Bar:
     def clear(self) -> None:
         """Take the line off the screen."""
         if self.shown:
-            self.stream.write("\r\x1b[K")
+            self.stream.write(NEW_LINE)
             self.stream.flush()
             self.shown = False
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
+from statistics import median
 from typing import Any
 
 LOST = ' style="color:#b3261e"'
@@ -38,6 +39,18 @@ def listed(names: Sequence[str], most: int = 6) -> str:
     if len(names) > most + 1:  # one more name takes no more room than to say that there is one
         return f"{', '.join(names[:most])} and {len(names) - most:,} more"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def beginning(lines: Sequence[str], most: int, where: str) -> list[str]:
+    """The first of many lines, and where the others are.
+
+    Examples
+    --------
+    >>> beginning(["a", "b", "c"], 1, "summary()"), beginning(["a"], 1, "summary()")
+    (['a', '... and 2 more: see summary()'], ['a'])
+    """
+    hidden = len(lines) - most
+    return [*lines[:most], f"... and {hidden:,} more: see {where}"] if hidden > 0 else list(lines)
 
 
 def cut(name: str, longest: int = 40) -> str:
@@ -73,6 +86,17 @@ def decimals(values: Sequence[float], digits: int = 4) -> int:
     """
     least = min((abs(value) for value in values if value and math.isfinite(value)), default=1.0)
     return min(max(digits - 1 - math.floor(math.log10(least)), 0), 12)
+
+
+def middle_decimals(values: Iterable[float], digits: int) -> int:
+    """Decimals that show the middle one of some sizes with so many digits: for a column, in which a few may be tiny.
+
+    Examples
+    --------
+    >>> middle_decimals([120.0, 11.8, 0.001, math.nan], 4)
+    2
+    """
+    return decimals([median([abs(value) for value in values if math.isfinite(value)] or [0.0])], digits)
 
 
 def percent(share: float, *, sign: bool = False) -> str:
@@ -128,20 +152,37 @@ def _at_the_point(column: list[str]) -> list[str]:
     return [column[0], *(" " * (most - size) + cell for size, cell in zip(before, column[1:], strict=True))]
 
 
-def html_table(rows: Sequence[Sequence[str]], caption: str = "") -> str:
-    """A table for notebooks, the head first; losses are coloured.
+def captioned(title: str, *remarks: str) -> str:
+    """A title with what is to be known about the table below it, in brackets.
 
     Examples
     --------
-    >>> html_table([["task", "gain"], ["a", "-5 %"]])
-    '<table><tr><th>task</th><th>gain</th></tr><tr><td>a</td><td style="color:#b3261e">-5 %</td></tr></table>'
+    >>> captioned("Tasks", "", "the first 30"), captioned("Tasks", "")
+    ('Tasks (the first 30)', 'Tasks')
+    """
+    known = "; ".join(remark for remark in remarks if remark)
+    return f"{title} ({known})" if known else title
+
+
+def html_table(rows: Sequence[Sequence[str]], caption: str = "") -> str:
+    """A table for notebooks, the head first: text to the left, numbers to the right, losses coloured.
+
+    Examples
+    --------
+    >>> html_table([["gain"], ["-5 %"]])
+    '<table style="white-space:nowrap"><tr><th style="white-space:normal">gain</th></tr><tr><td \
+style="color:#b3261e">-5 %</td></tr></table>'
     """
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    lines = ["".join(f"<th>{escape(name)}</th>" for name in rows[0])]
-    for row in rows[1:]:
-        lost = [LOST if cell.startswith("-") and cell.endswith("%") else "" for cell in row]
-        lines.append("".join(f"<td{style}>{escape(cell)}</td>" for style, cell in zip(lost, row, strict=True)))
-    return f"<table>{title}{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+    lines = ["".join(f'<th style="white-space:normal">{escape(name)}</th>' for name in rows[0])]
+    lines += ["".join(f"<td{_style(cell)}>{escape(cell)}</td>" for cell in row) for row in rows[1:]]
+    return f'<table style="white-space:nowrap">{title}{"".join(f"<tr>{line}</tr>" for line in lines)}</table>'
+
+
+def _style(cell: str) -> str:
+    if cell.startswith("-") and cell.endswith("%"):
+        return LOST
+    return "" if cell[:1] in "+-–0123456789" else ' style="text-align:left"'
 
 
 def plain(value: Any, digits: int | None = None) -> Any:

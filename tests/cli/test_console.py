@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -108,3 +109,29 @@ def test_a_panic_of_a_library_is_one_line_and_its_noise_is_for_debugging():
     assert note == "note: kept" and error.startswith("kinfolk: internal error (PanicException: no such buffer)")
     said = subprocess.run([sys.executable, "-c", PANIC, "--debug"], capture_output=True, text=True, check=False)
     assert "panicked at here" in said.stderr and "Traceback" in said.stderr
+
+
+class Display:
+    """What IPython's display does: the outputs of a cell, each of which may be replaced."""
+
+    def __init__(self):
+        self.outputs = []
+
+    def __call__(self, data, *, raw, display_id):
+        self.outputs.append(data["text/plain"])
+        return self
+
+    def update(self, data, *, raw):
+        self.outputs[-1] = data["text/plain"]
+
+
+def test_in_a_notebook_the_bar_is_one_output_that_is_empty_at_the_end(monkeypatch):
+    display = Display()
+    kernel = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1), display=SimpleNamespace(display=display))
+    monkeypatch.setitem(sys.modules, "IPython", kernel)
+    bar = Bar()
+    for done in (1, 2):
+        bar(Progress("folds", done, 2))
+    assert display.outputs == ["folds [########################] 2/2"]
+    bar.clear()
+    assert display.outputs == [""]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -173,15 +174,46 @@ def group_profile(model: Fitted) -> list[GroupProfile]:
 def marks_of(joint: Joint, inside: NDArray[np.bool_], group: NDArray[np.intp]) -> tuple[FeatureMark, ...]:
     """What marks some tasks against all others of the groups, the most telling feature first."""
     rest = (group >= 0) & ~inside
-    spread = np.maximum(joint.coef[group >= 0].std(axis=0), TINY)
-    mean = joint.coef[inside].mean(axis=0)
-    within = joint.coef[inside].std(axis=0)
-    difference = error = np.full(len(mean), np.nan)
+    difference = error = np.full(joint.coef.shape[1], np.nan)
     if rest.any():
         difference, error = joint.contrast(inside / inside.sum() - rest / rest.sum())
+    return _marks(joint.coef, feature_names(joint), inside, group, (difference, error))
+
+
+def marks_by_scatter(
+    coef: Array, names: Sequence[Any], inside: NDArray[np.bool_], group: NDArray[np.intp]
+) -> tuple[FeatureMark, ...]:
+    """As `marks_of`, for many tasks: standard errors from how much the tasks of a group differ, which holds the noise.
+
+    Examples
+    --------
+    Two groups of two: both scatter by 1 around their means, which are 10 apart.
+
+    >>> W = np.array([[1.0], [3.0], [11.0], [13.0]])
+    >>> marks_by_scatter(W, ["x"], np.arange(4) < 2, np.array([0, 0, 1, 1]))[0][4:6]
+    (-10.0, 1.0)
+    """
+    rest = (group >= 0) & ~inside
+    difference = error = np.full(coef.shape[1], np.nan)
+    if rest.any():
+        grouped = group >= 0
+        means = np.array([coef[group == g].mean(axis=0) for g in range(group.max() + 1)])
+        variance = np.mean((coef[grouped] - means[group[grouped]]) ** 2, axis=0)
+        difference = coef[inside].mean(axis=0) - coef[rest].mean(axis=0)
+        error = np.sqrt(variance * (1 / inside.sum() + 1 / rest.sum()))
+    return _marks(coef, names, inside, group, (difference, error))
+
+
+def _marks(
+    coef: Array, names: Sequence[Any], inside: NDArray[np.bool_], group: NDArray[np.intp], contrast: tuple[Array, Array]
+) -> tuple[FeatureMark, ...]:
+    difference, error = contrast
+    spread = np.maximum(coef[group >= 0].std(axis=0), TINY)
+    mean = coef[inside].mean(axis=0)
+    within = coef[inside].std(axis=0)
     distance = difference / spread
-    order = np.argsort(-np.abs(distance if rest.any() else mean), kind="stable")
-    names = feature_names(joint)
+    known = np.isfinite(difference).all()
+    order = np.argsort(-np.abs(distance if known else mean), kind="stable")
     columns = (mean, within, mean - difference, difference, error, distance)
     return tuple(FeatureMark(names[k], *(float(column[k]) for column in columns)) for k in order)
 

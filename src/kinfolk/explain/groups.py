@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from kinfolk.explain.coefficients import ERROR_RATE, FeatureMark, marks_of
-from kinfolk.explain.joint import Joint, joint_behind
+from kinfolk.explain.coefficients import ERROR_RATE, FeatureMark, marks_by_scatter, marks_of
+from kinfolk.explain.joint import joint_behind
 from kinfolk.explain.kin import SURE, Kinship
 from kinfolk.methods.model import Model
 from kinfolk.words import cut, decimals, listed
 
 MARKS = 3  # features in a sentence
-UNKNOWNS = 5_000  # T times d up to which coefficients are compared
+UNKNOWNS = 5_000  # T times d up to which differences have exact standard errors
 LONERS = 20  # tasks that stand alone of which each gets a sentence
 TELLING = 0.5  # standard deviations over all tasks from which a difference is worth a word
 HARDLY = 0.1  # of the coefficient of others: below that a feature hardly matters
@@ -63,7 +62,7 @@ def group_sentences(
         return [], []
     names = names or [cut(str(label)) for label in model.labels.tolist()]
     group = model.structure.groups()
-    apart = _Apart(_joint(model), model, group)
+    apart = _Apart(model, group)
     loose = only_loose(model, kin)
     said = []
     for g in range(group.max(initial=-1) + 1):
@@ -71,9 +70,9 @@ def group_sentences(
         word = "Pair" if len(inside) == 2 else f"Group {g + 1}"
         sure = "" if loose else _confidence(kin, inside)
         who = listed([names[t] for t in inside.tolist()], 8)
-        said.append(f"{f'Loose {word.lower()}' if loose else word} ({who}): {apart.said(inside)}{sure}.")
+        said.append(f"{f'Loose {word.lower()}' if loose else word} ({who}){apart.said(inside)}{sure}.")
     alone = np.flatnonzero(group < 0)[:LONERS]
-    return said, [f"{names[t]} stands alone: {apart.said(np.array([t]))}." for t in alone]
+    return said, [f"{names[t]} stands alone{apart.said(np.array([t]))}." for t in alone]
 
 
 def _kin_inside(kin: Kinship, inside: NDArray[np.intp]) -> float:
@@ -95,33 +94,37 @@ def _confidence(kin: Kinship | None, inside: NDArray[np.intp]) -> str:
     return f"; a {word} {what}: {who} have the same slopes with a probability of {pairs:.2f}"
 
 
-def _joint(model: Model) -> Joint | None:
-    """The problem behind the graph, where its coefficients have names and can be compared."""
-    # Beside splines the graph is one of slopes; basis functions have no slopes.
-    nameless = model.columns is not None and model.columns.basis is not None and not model.curve_terms
-    return None if nameless or model.coef.size > UNKNOWNS else joint_behind(model)
-
-
-@dataclass(frozen=True, eq=False)
 class _Apart:
-    """What is needed to tell some tasks from all others that are not alone."""
+    """Tells some tasks from all others that are not alone."""
 
-    joint: Joint | None
-    model: Model
-    group: NDArray[np.intp]
+    def __init__(self, model: Model, group: NDArray[np.intp]) -> None:
+        # Beside splines the graph is one of slopes; basis functions have no slopes.
+        self.nameless = model.columns is not None and model.columns.basis is not None and not model.curve_terms
+        self.joint = None if self.nameless or model.coef.size > UNKNOWNS else joint_behind(model)
+        self.texts = set() if model.columns is None else model.columns.categories
+        self.model = model
+        self.group = group
 
     def said(self, inside: NDArray[np.intp]) -> str:
-        """The features that mark these tasks, in words."""
-        marks: tuple[FeatureMark, ...] = ()
-        seen = self.model.seen
-        within = np.isin(np.flatnonzero(seen), inside)  # the joint problem knows of tasks with rows only
-        if self.joint is not None and within.any() and (self.group[seen] >= 0).any():
-            marks = marks_of(self.joint, within, self.group[seen])
-        texts = set() if self.model.columns is None else self.model.columns.categories
-        telling = [said_of(mark, category=mark.feature in texts) for mark in marks if _tells(mark, len(marks))]
+        """The features that mark these tasks, in words, after a colon; nothing if features cannot be compared."""
+        if self.nameless:
+            return ""
+        marks = self._marks(inside)
+        telling = [said_of(mark, category=mark.feature in self.texts) for mark in marks if _tells(mark, len(marks))]
         if telling:
-            return ", ".join(telling[:MARKS])
-        return "all tasks" if len(inside) == len(self.group) > 1 else "no single feature sets it clearly apart"
+            return f": {', '.join(telling[:MARKS])}"
+        return ": all tasks" if len(inside) == len(self.group) > 1 else ": no single feature sets it clearly apart"
+
+    def _marks(self, inside: NDArray[np.intp]) -> tuple[FeatureMark, ...]:
+        seen = self.model.seen
+        group = self.group[seen]
+        within = np.isin(np.flatnonzero(seen), inside)  # nothing is known of tasks without rows
+        if not within.any() or not (group >= 0).any():
+            return ()
+        if self.joint is not None:
+            return marks_of(self.joint, within, group)
+        names = self.model.feature_names[self.model.curve_terms :]
+        return marks_by_scatter(self.model.attributes["coef_"][seen], names, within, group)
 
 
 def _tells(mark: FeatureMark, count: int) -> bool:

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinfolk.explain.groups import BY_DEGREES, group_sentences, only_loose, without_groups
 from kinfolk.explain.kin import Kinship, kinship
@@ -18,11 +19,22 @@ from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import Array, squared_errors
 from kinfolk.solvers.random_effects import fit_random_effects
-from kinfolk.words import aligned, counted, cut, html_table, listed, percent, written
+from kinfolk.words import (
+    aligned,
+    beginning,
+    captioned,
+    counted,
+    cut,
+    html_table,
+    listed,
+    middle_decimals,
+    percent,
+)
 
 NINETY = 1.645  # standard errors on either side of a 90 % interval
 UNKNOWNS = 5_000  # T times d up to which standard errors and variance components are worked out
 ACCOUNT = 8  # sentences about groups that a fit prints
+SAID = 20  # such sentences in a summary and on the page
 SHOWN_TASKS = 30
 SHOWN_FEATURES = 6
 LEAST_SHARE = 0.005  # of the predictions, that a sentence mentions
@@ -85,8 +97,8 @@ class Summary:
         return self.coef + NINETY * self.error
 
     def sentences(self) -> list[str]:
-        """The verdict, then what makes every group and every task that stands alone."""
-        return [*self.verdict, *self.groups]
+        """The verdict, then what makes the largest groups and the first tasks that stand alone."""
+        return [*self.verdict, *beginning(self.groups, SAID, "`groups` of this summary")]
 
     def __repr__(self) -> str:
         tables = "\n\n".join("\n".join([caption, *aligned(rows)]) for caption, rows in self._tables())
@@ -103,35 +115,26 @@ class Summary:
         hidden = len(self.tasks) - len(shown)
         more = f"the first {SHOWN_TASKS}, {hidden:,} more in frame()" if hidden else ""
         cells = [["task", *self.columns]]
-        cells += [[str(self.tasks[t]), *(_cell(key, self.columns[key][t]) for key in self.columns)] for t in shown]
+        written = [_cells(key, values) for key, values in self.columns.items()]
+        cells += [[str(self.tasks[t]), *(column[t] for column in written)] for t in shown]
         spread = np.abs(self.coef[:-1, 1:]).std(axis=0) if len(self.tasks) > 2 else np.zeros(len(self.names) - 1)
         features = [0, *sorted(1 + np.argsort(-spread, kind="stable")[:SHOWN_FEATURES])]
         of = f"the {SHOWN_FEATURES} of {len(self.names) - 1} features that differ most"
         lines = [["task", *(self.names[j] for j in features)]]
-        lines += [[str(self.tasks[t]), *(self._interval(t, j) for j in features)] for t in shown]
+        style = {j: f".{middle_decimals(self.coef[:, j], 3)}f" for j in features}
+        lines += [[str(self.tasks[t]), *(self._interval(t, j, style[j]) for j in features)] for t in shown]
         if self.components:
-            lines.append(["sd between tasks", *(f"{self.components[BETWEEN + self.names[j]]:.3g}" for j in features)])
+            between = (f"{self.components[BETWEEN + self.names[j]]:{style[j]}}" for j in features)
+            lines.append(["sd between tasks", *between])
         said = captioned("Coefficients with 90 % intervals", of if len(features) < len(self.names) else "", more)
         if self.components:
             said += f"; standard deviation of the noise {self.components['noise']:.3g}"
         return [(captioned("Tasks", more), cells), (said, lines)]
 
-    def _interval(self, t: int, j: int) -> str:
+    def _interval(self, t: int, j: int, style: str) -> str:
         if not np.isfinite(self.error[t, j]):
-            return f"{self.coef[t, j]:.3g}"
-        return f"{self.coef[t, j]:.3g} [{self.low[t, j]:.3g}, {self.high[t, j]:.3g}]"
-
-
-def captioned(title: str, *remarks: str) -> str:
-    """A title with what is to be known about the table below it, in brackets.
-
-    Examples
-    --------
-    >>> captioned("Tasks", "", "the first 30"), captioned("Tasks", "")
-    ('Tasks (the first 30)', 'Tasks')
-    """
-    known = "; ".join(remark for remark in remarks if remark)
-    return f"{title} ({known})" if known else title
+            return f"{self.coef[t, j]:{style}}"
+        return f"{self.coef[t, j]:{style}} [{self.low[t, j]:{style}}, {self.high[t, j]:{style}}]"
 
 
 def summary(model: Fitted) -> Summary:
@@ -266,7 +269,7 @@ def grouping(model: Model, kin: Kinship | None = None) -> str:
     if kin is not None and not kin.found:
         said.append("no groups stand out")
     elif len(sizes):
-        of = f"of {listed([f'{size:,}' for size in sizes], 12)} {'task' if sizes.sum() == 1 else 'tasks'}"
+        of = f"of {sizes_of(sizes)} {'task' if sizes.sum() == 1 else 'tasks'}"
         loose = only_loose(model, kin)
         said.append(f"no clear groups, {len(sizes)} loose {of}" if loose else f"{counted(len(sizes), 'group')} {of}")
     alone = int((group < 0).sum())
@@ -275,16 +278,37 @@ def grouping(model: Model, kin: Kinship | None = None) -> str:
     return "; ".join(said)
 
 
-def group_lines(model: Model, kin: Kinship | None, names: Sequence[str] | None = None) -> list[str]:
+def sizes_of(sizes: NDArray[np.intp]) -> str:
+    """How many tasks the groups have: all numbers if they are few, else the least and the largest.
+
+    Examples
+    --------
+    >>> sizes_of(np.array([12, 8])), sizes_of(np.arange(9, 1, -1))
+    ('12 and 8', '2 to 9')
+    """
+    return listed([f"{size:,}" for size in sizes]) if len(sizes) <= 6 else f"{sizes.min():,} to {sizes.max():,}"
+
+
+def group_lines(model: Model, kin: Kinship | None) -> list[str]:
     """What makes every group, or that there are none; and what makes every task that stands alone."""
+    if len(model.labels) == 1 or model.structure is None:
+        return []
+    about = []
+    if kin is not None and not kin.found:
+        about = [without_groups(model)]
+    elif only_loose(model, kin):
+        about = [f"{BY_DEGREES}."]
+    return about + each_group(model, kin)
+
+
+def each_group(model: Model, kin: Kinship | None, names: Sequence[str] | None = None) -> list[str]:
+    """A sentence for every group that stands out from others, and for every task that stands alone."""
     if len(model.labels) == 1:
         return []
     said, alone = group_sentences(model, kin, names)
-    if kin is not None and not kin.found and model.structure is not None:
-        said = [without_groups(model)]
-    elif only_loose(model, kin):
-        said = [f"{BY_DEGREES}.", *(said if len(said) > 1 else [])]
-    return said + alone
+    several = len(said) > 1 or not only_loose(model, kin)
+    found = kin is None or kin.found
+    return [*(said if several and found else []), *alone]
 
 
 def account(model: Model, method: str, seconds: float, cross_validated: float | None = None) -> list[str]:
@@ -302,8 +326,8 @@ def account(model: Model, method: str, seconds: float, cross_validated: float | 
     kin = kinship(model)
     said = [*verdict_of(model), f"graph: {grouping(model, kin)}"]
     groups = group_lines(model, kin)
-    more = [f"... and {len(groups) - ACCOUNT:,} more: see summary() or the report"] if len(groups) > ACCOUNT else []
-    return [f"fitted {method} on {size} in {took}", error, *said, *groups[:ACCOUNT], *more]
+    found = beginning(groups, ACCOUNT, "summary() or the report")
+    return [f"fitted {method} on {size} in {took}", error, *said, *found]
 
 
 def training_error(model: Model) -> float:
@@ -367,11 +391,10 @@ def as_frame(columns: dict[str, Any], index: Sequence[Any] | None = None) -> Any
     return pd.DataFrame(columns, index=None if index is None else pd.Index(index, name="task"))
 
 
-def _cell(key: str, value: Any) -> str:
-    if value is None or (isinstance(value, float) and not np.isfinite(value)):
-        return "–"
-    if key == "gain":
-        return percent(value, sign=True)
-    if key == "trunk":
-        return f"{value:.0%}"
-    return str(value) if isinstance(value, int) else written(float(value))
+def _cells(key: str, values: Sequence[Any]) -> list[str]:
+    """A column of the table of tasks; all numbers of a column have the same decimals."""
+    styles = {"gain": lambda value: percent(value, sign=True), "trunk": "{:.0%}".format, "confidence": "{:.2f}".format}
+    known = [value for value in values if value is not None and np.isfinite(value)]
+    whole = all(value == round(value) for value in known)
+    style = styles.get(key, f"{{:,.{0 if whole else middle_decimals(known, 4)}f}}".format)
+    return ["–" if value is None or not np.isfinite(value) else style(value) for value in values]

@@ -80,12 +80,25 @@ const moveLines = (lines) => {
     line.setAttribute("x2", x2); line.setAttribute("y2", y2);
   }
 };
-// Short names stand in their node; others below, above or beside it, where they hit neither a node nor a label placed before.
+// How many edges run through a box: its four sides cut the line into what is inside, if anything.
+const crossings = (box, segments) => segments.filter(([[x1, y1], [x2, y2]]) => {
+  let from = 0, to = 1;
+  for (const [start, step, low, high] of [[x1, x2 - x1, box[0], box[2]], [y1, y2 - y1, box[1], box[3]]]) {
+    const [a, b] = [(low - start) / (step || 1e-9), (high - start) / (step || 1e-9)];
+    from = Math.max(from, Math.min(a, b));
+    to = Math.min(to, Math.max(a, b));
+  }
+  return from < to;
+}).length;
+// Short names stand in their node; others below, above or beside it, where they hit neither a node nor a label placed before
+// and the fewest edges run through them.
 const placeLabels = () => {
   const grow = graph.r * Math.min(Math.sqrt(graph.zoom.k), 2.5);
   const spots = graph.at.map((at) => graph.place(at).map((v, axis) => v * graph.zoom.k + [graph.zoom.x, graph.zoom.y][axis]));
   const taken = spots.map(([x, y]) => [x - grow, y - grow, x + grow, y + grow]);
   const order = D.names.map((_, t) => t).sort((a, b) => links[b].length - links[a].length);
+  const looked = T > 100 ? 0 : level.i.length;  // more would make dragging slow
+  const segments = level.i.slice(0, looked).map((i, e) => [spots[i], spots[level.j[e]]]);
   let hidden = 0;
   for (const t of [...order.filter((u) => u === opened), ...order.filter((u) => u !== opened)]) {
     const label = graph.nodes[t].querySelector("text");
@@ -104,7 +117,8 @@ const placeLabels = () => {
     const boxAt = ([centre, base]) => [centre - half, y + base - 10, centre + half, y + base + 3, base, centre];
     const boxes = [[x, grow + 13], [x, -grow - 6], [spots[t][0] + aside, 4], [spots[t][0] - aside, 4]].map(boxAt);
     const hit = (box) => taken.some((b, u) => u !== t && b[0] < box[2] && box[0] < b[2] && b[1] < box[3] && box[1] < b[3]);
-    const box = boxes.find((b) => b[0] >= 0 && b[2] <= graph.width && !hit(b)) || (t === opened ? boxes[0] : null);
+    const free = boxes.filter((b) => b[0] >= 0 && b[1] >= 0 && b[2] <= graph.width && b[3] <= graph.height && !hit(b)).map((b) => [crossings(b, segments), b]);
+    const box = free.sort((a, b) => a[0] - b[0])[0]?.[1] || (t === opened ? boxes[0] : null);
     label.setAttribute("visibility", box ? "visible" : "hidden");
     if (!box) { hidden += 1; continue; }
     label.setAttribute("y", box[4]);

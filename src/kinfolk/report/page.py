@@ -32,7 +32,8 @@ def render(summary: dict[str, Any]) -> str:
     return Template(parts["template.html"]).substitute(
         title=escape(summary["title"]),
         effect=escape(summary.get("effect", "")),
-        headline="".join(f"<li>{escape(sentence)}</li>" for sentence in summary["headline"]),
+        # No line ends between a number and its per cent.
+        headline="".join(f"<li>{escape(said).replace(' %', '&nbsp;%')}</li>" for said in summary["headline"]),
         version=escape(summary["version"]),
         data=as_json(summary),
         style=parts["style.css"],

@@ -346,7 +346,7 @@ const start = () => {
   drawTable();
   if (D.errors) drawErrors();
   $("kinds").hidden = !D.kinds || !D.kinds.length;
-  $("kinds-brackets").hidden = !(D.kinds || []).some((text) => text.includes(" beside "));
+  $("kinds-brackets").hidden = !(D.kinds || []).some((text) => / beside |\(elsewhere /.test(text));
   $("kinds-said").append(...(D.kinds || []).map((text) => el("li", {}, text)));
   $("save-coefficients").addEventListener("click", () => saveTable("coefficients.csv", coefficientTable()));
   $("save-svg").addEventListener("click", () => save("graph.svg", "image/svg+xml", pictureText()));

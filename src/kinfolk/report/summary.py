@@ -12,7 +12,7 @@ from kinfolk._version import __version__
 from kinfolk.explain.contributions import contributions
 from kinfolk.explain.kin import kinship
 from kinfolk.explain.roles import roles
-from kinfolk.explain.summary import group_lines, standard_errors
+from kinfolk.explain.summary import SAID, each_group, standard_errors
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.plots import OUTLIER, PALETTE
@@ -23,7 +23,7 @@ from kinfolk.report.views import task_groups, view_of
 from kinfolk.report.words import certificate, effect_word, headline, settings
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows
-from kinfolk.words import counted, written
+from kinfolk.words import beginning, counted, written
 
 NUMBERS = 200_000  # coefficients that the page holds; of more features those that vary most between tasks
 POINTS = 60_000  # observed and predicted pairs that the page holds, all tasks together
@@ -93,7 +93,7 @@ def summarize(
         "headline": headline(model, names, group, errors, kin),
         "effect": effect_word(errors),
         "groupless": groupless,
-        "kinds": group_lines(model, kin, [in_text(name) for name in names]),
+        "kinds": beginning(each_group(model, kin, [in_text(name) for name in names]), SAID, "model.summary().groups"),
         "view": view_of(model, group, shown, confidence=sure, callback=callback),
         "names": [names[t] for t in shown],
         **_table(model, group, errors, shown),
@@ -155,7 +155,7 @@ def _table(model: Model, group: NDArray[np.intp], errors: TaskErrors | None, sho
         graph = model.structure.graph()
         columns += [
             ("neighbors", "neighbours", "in the fitted graph", np.diff(graph.adjacency.indptr).tolist()),
-            ("role", "role", "a bridge has much of its weight in other groups", role_names(model)),
+            *_roles(model),
             ("degree", "degree", "sum of edge weights", short(graph.degree, 3)),
         ]
     if errors is not None:
@@ -176,6 +176,12 @@ def _table(model: Model, group: NDArray[np.intp], errors: TaskErrors | None, sho
         "columns": [{"key": key, "label": label, "help": text} for key, label, text, _ in columns],
         "tasks": values | {"intercept": short(model.intercept[shown])},
     }
+
+
+def _roles(model: Model) -> list[tuple[str, str, str, Any]]:
+    """What tasks are in the graph, unless all are the same."""
+    roles = role_names(model)
+    return [("role", "role", "a bridge has much of its weight in other groups", roles)] if len(set(roles)) > 1 else []
 
 
 def _features(model: Model, n_tasks: int) -> NDArray[np.intp]:
@@ -236,7 +242,7 @@ def _data(model: Model, seen: _Seen | None, n_features: int) -> list[list[str]]:
     lines = [
         ["Rows", written(float(known.n.sum()))],
         ["Tasks with rows", f"{known.n_tasks:,} of {len(model.labels):,} in the model"],
-        ["Rows per task", f"{few} to {many}, median {typical}"],
+        ["Rows per task", f"{few} each" if few == many else f"{few} to {many}, median {typical}"],
         ["Features", f"{gram.n_features:,}{part}"],
         ["Target", f"mean {written(mean)}; standard deviation {within} within tasks, {between} between"],
     ]

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from kinfolk.explain.groups import BY_DEGREES, only_loose, without_groups
 from kinfolk.explain.kin import Kinship
-from kinfolk.explain.summary import title, verdict_of
+from kinfolk.explain.summary import sizes_of, title, verdict_of
 from kinfolk.judge.verdict import HELPS, HURTS, Verdict
 from kinfolk.methods.model import Model
 from kinfolk.report.errors import TaskErrors
@@ -72,10 +72,9 @@ def _grouping(model: Model, names: list[str], groups: NDArray[np.intp], kin: Kin
     if kin is not None and not kin.found:
         said.append(without_groups(model))
     elif len(sizes) > 1:
-        shown = listed([f"{size:,}" for size in sizes]) if len(sizes) <= 6 else f"{sizes.min():,} to {sizes.max():,}"
         form = f"{BY_DEGREES}. The graph has" if only_loose(model, kin) else "The tasks form"
         what = "loose group" if only_loose(model, kin) else "group"
-        said.append(f"{form} {counted(len(sizes), what)}, of {shown} tasks.")
+        said.append(f"{form} {counted(len(sizes), what)}, of {sizes_of(sizes)} tasks.")
     elif len(sizes) == 1:
         said.append(f"{BY_DEGREES}." if only_loose(model, kin) else "The tasks form one group.")
     alone = [names[t] for t in np.flatnonzero(groups < 0)]
@@ -99,7 +98,7 @@ def certificate(model: Model) -> dict[str, Any]:
     if len(history) > 1 and np.isfinite(history).all():
         rises = int((np.diff(history) > 1e-9 * np.abs(history[:-1]).max()).sum())
         end = "and never rose." if rises == 0 else f"and rose in {counted(rises, 'round')}."
-        said.append(f"The objective fell from {history[0]:.6g} to {history[-1]:.6g} {end}")
+        said.append(f"The objective fell from {history[0]:,.6g} to {history[-1]:,.6g} {end}")
     rows = [
         [CERTIFICATES.get(key, key.replace("_", " ")), f"{float(value):.2g}"]
         for key, value in model.optimality.items()
