@@ -6,7 +6,7 @@ from scipy import sparse
 
 from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
-from kinfolk.reproduce.recovery import coefficient_scores, edge_auc, rand_index, recovered
+from kinfolk.reproduce.recovery import edge_auc, rand_index, recovered
 
 LABELS = np.arange(6)
 PLANTED = np.array([0, 0, 0, 1, 1, -1])
@@ -65,7 +65,10 @@ def test_coefficients_alone_are_judged_by_their_distances():
     W = np.array([[0.0], [0.1], [0.2], [5.0], [5.1], [50.0]])
     found = recovered(None, W, {"edges": EDGES, "groups": PLANTED})
     assert found == {"coefficient_auc": 1.0}
-    assert coefficient_scores(W)[0, 3] == -5.0
+    mixed = np.array([[0.0], [50.0], [1.0], [51.0], [2.0], [500.0]])
+    found = recovered(None, mixed, {"edges": EDGES, "groups": PLANTED})
+    # Edges are 50, 1, 49 and 49 long: 6 and a tie, 9 and two ties, 7 and 7 of the eleven other pairs are longer.
+    assert found["coefficient_auc"] == pytest.approx(30.5 / 44)
 
 
 def test_one_planted_group_has_no_rand_index():

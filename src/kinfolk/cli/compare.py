@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -21,7 +20,10 @@ def run(options: argparse.Namespace, console: Console) -> None:
         raise ValueError(f"--cv {options.cv}: a comparison needs at least 2 folds")
     training = training_rows(open_table(options, console), options, console)
     rows = read_rows(training.X, training.y, task=options.task)
-    encoder = partial(_transformer, training)
+
+    def encoder(scale: bool) -> Any:
+        return training.features(scale=scale)
+
     chosen = contestants(options.methods, encoder, cv=options.cv, random_state=options.seed, n_jobs=options.jobs)
     if not options.methods and find_spec("lightgbm") is None:
         console.note("lightgbm is not installed and not compared: pip install 'kinfolk[boosting]'")
@@ -43,7 +45,3 @@ def run(options: argparse.Namespace, console: Console) -> None:
     for line in (HEADING, "", *found.lines(), "", *found.verdict):
         console.say(line)
     console.result({"table": found.table(), "verdict": found.verdict, "use": found.use, "folds": found.folds})
-
-
-def _transformer(training: Any, scale: bool) -> Any:
-    return training.features(scale=scale)

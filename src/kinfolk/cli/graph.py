@@ -14,7 +14,6 @@ from kinfolk.cli.tables import load_model
 from kinfolk.export.graphs import graph_text, write_graph
 from kinfolk.files import STDOUT
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.model import structure_of
 from kinfolk.methods.structures import TaskGraph
 
 
@@ -25,8 +24,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     check_outputs({"--out": (options.out, "graph")}, options, console, inputs=(options.model,))
     model = load_model(options.model)
     graph = graph_of(model, console)
-    structure = structure_of(model, "kinfolk graph")
-    written: Any = model if structure is not None and structure.kind == "graph" else graph
+    written: Any = model if model.structure_.kind == "graph" else graph
     if options.out:
         write_graph(written, options.out, options.format, safe=options.safe_csv)
         console.say(f"{len(graph.labels):,} tasks and {graph.adjacency.nnz // 2:,} edges in {options.out}")
@@ -43,7 +41,7 @@ def _format_of(out: str | None) -> str:
 
 def graph_of(model: MultiTaskRegressor, console: Console) -> TaskGraph:
     """The graph of the model, or the one that its covariance, precision or tree draws."""
-    structure = structure_of(model, "kinfolk graph")
+    structure = model.structure_
     name = type(model).__name__
     if structure is None:
         learns = "learns nothing about the relations of tasks, not a graph"

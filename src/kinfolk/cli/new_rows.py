@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from kinfolk.cli.console import Console
@@ -16,16 +15,9 @@ from kinfolk.rows.sources.files import Source, check_column, from_text, polars
 from kinfolk.rows.sources.ruled import check_text, number_column, read_typed, where
 from kinfolk.rows.tables import task_name
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
-
 
 def rows_for(
-    model: MultiTaskRegressor,
-    source: Source,
-    options: argparse.Namespace,
-    console: Console,
-    *,
-    also: Mapping[str, str] = NOTHING,
+    model: MultiTaskRegressor, source: Source, options: argparse.Namespace, console: Console, also: Mapping[str, str]
 ) -> Any:
     """All columns of a table, those of the model's inputs as the model takes them; `also` are further columns that must
     be there and have no gaps, by the option that asks for them."""

@@ -33,7 +33,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         console.say(f"predictions in {options.out}")
         console.result({"out": str(options.out)})
         return
-    rows = rows_for(model, source, options, console)
+    rows = rows_for(model, source, options, console, also={})
     columns = predicted(model, rows, options)
     if options.out:
         with replacing(options.out) as partial, partial.open("w", encoding="utf-8", newline="") as file:

@@ -73,12 +73,19 @@ class Reweighted:
     @classmethod
     def of_rows(cls, rows: Rows, X: Array, total: GramStats, groups: Any) -> Self:
         """Rows to be drawn one by one, or in whole `groups`; rows that tasks have in common are drawn together."""
-        X, y, codes, groups = _observed(rows, X, total, groups)
-        _, first, unit = np.unique(groups, return_index=True, return_inverse=True)
+        together = np.arange(len(X))
+        if groups is not None:
+            together = np.asarray(groups)
+            if together.shape != (len(X),):
+                raise ValueError(f"groups has shape {together.shape}, expected ({len(X)},): one label per row")
+        elif rows.codes is not None and total.is_shared():
+            together = common_rows(X, rows.codes)
+        at = rows.targets()  # wide targets share their row
+        _, first, unit = np.unique(together[at.row], return_index=True, return_inverse=True)
         unit = unit.reshape(-1)
-        home = codes[first]
-        runs_across = (home[unit] != codes).any()
-        return cls(X, y, codes, unit, np.zeros_like(home) if runs_across else home, total)
+        home = at.codes[first]
+        runs_across = (home[unit] != at.codes).any()
+        return cls(X[at.row], at.y, at.codes, unit, np.zeros_like(home) if runs_across else home, total)
 
     def draw(self, rng: np.random.Generator) -> GramStats:
         """Bayesian bootstrap: exponential weights, scaled to mean one within every task.
@@ -94,22 +101,3 @@ class Reweighted:
         by_row = weight[self.unit]
         labels, names = self.total.labels, self.total.feature_names
         return GramStats.from_codes(self.X, self.y, self.codes, labels, weight=by_row, feature_names=names)
-
-
-def _observed(
-    rows: Rows, X: Array, total: GramStats, groups: Any
-) -> tuple[Array, Array, NDArray[np.intp], NDArray[np.intp]]:
-    """Rows with a target, one by one, and what they are drawn together with; by default nothing else."""
-    if groups is not None:
-        groups = np.asarray(groups)
-        if groups.shape != (len(X),):
-            raise ValueError(f"groups has shape {groups.shape}, expected ({len(X)},): one label per row")
-    elif rows.codes is not None and total.is_shared():
-        groups = common_rows(X, rows.codes)
-    else:
-        groups = np.arange(len(X))
-    seen = ~np.isnan(rows.y)
-    if rows.codes is None:  # wide targets share their row
-        i, t = np.nonzero(seen)
-        return X[i], rows.y[i, t], t, groups[i]
-    return X[seen], rows.y[seen], rows.codes[seen], groups[seen]

@@ -60,23 +60,21 @@ def write_graph(
 
 def graph_text(graph: Fitted | Structure, format: str, *, safe: bool = False) -> str:
     """What `write_graph` writes."""
-    edges = _edges(graph)
+    structure = None if graph is None else structure_of(graph, "write_graph")
+    if structure is None:
+        raise ValueError(
+            "no graph to write: this method learns no relations between tasks. Use GAMTL, GAMTLCV, MTRL, MSSL, GFL or "
+            "CCMTL."
+        )
+    edges: list[Any] = []
+    if structure is not graph and structure.kind == "graph":  # a fitted model knows how sure its edges are
+        edges = [edge for edge in sure_edges(cast(Fitted, graph)) if not math.isnan(edge.confidence)]
+    edges = edges or structure.graph().edges()
     if format == "csv":
         head = edges[0]._fields if edges else Edge._fields
         return _csv(head, edges, safe)
     write = _graphml if format == "graphml" else _json
-    return write(_as_graph(graph), edges)
-
-
-def _edges(given: Fitted | Structure) -> list[Any]:
-    """Edges; those of the graph of a fitted model with the confidence in each, where it is known."""
-    graph = _as_graph(given)
-    structure = structure_of(given, "write_graph")
-    if structure is not given and structure is not None and structure.kind == "graph":
-        sure = sure_edges(cast(Fitted, given))
-        if sure and not math.isnan(sure[0].confidence):
-            return list(sure)
-    return list(graph.edges())
+    return write(structure.graph(), edges)
 
 
 def write_coefficients(fitted: Fitted, path: str | os.PathLike[str], *, safe: bool = False) -> Path:
@@ -93,16 +91,6 @@ def write_coefficients(fitted: Fitted, path: str | os.PathLike[str], *, safe: bo
     rows = ([task, *row] for task, row in zip(model.labels.tolist(), numbers, strict=True))
     write_text(path, _csv(("task", "rows", "intercept", *model.feature_names), rows, safe))
     return Path(path)
-
-
-def _as_graph(given: Fitted | Structure) -> TaskGraph:
-    structure = structure_of(given, "write_graph") if given is not None else None
-    if structure is None:
-        raise ValueError(
-            "no graph to write: this method learns no relations between tasks. Use GAMTL, GAMTLCV, MTRL, MSSL, GFL or "
-            "CCMTL."
-        )
-    return structure.graph()
 
 
 def write_csv(file: IO[str], head: Iterable[str], rows: Iterable[Iterable[Any]], *, safe: bool = False) -> None:

@@ -14,8 +14,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler
 
-from kinfolk.judge.contestants import BOOSTING, Contestant, Transformer, contestants, scaled
+from kinfolk.judge.contestants import BOOSTING, Contestant, Transformer, contestants
 from kinfolk.judge.errors import Errors, Gain
 from kinfolk.judge.verdict import EQUAL, HELPS, Verdict, effect_of, sharing_sentence
 from kinfolk.methods.independent import Independent
@@ -32,6 +33,8 @@ MEAN = "task-mean"
 SECONDS = 120.0  # of processor time for a method
 SECONDS_GRAPH = 900.0  # what the comparison is about gets the time that it needs
 HEADING = "held-out error (RMSE) and its standard error over tasks"
+COLUMNS = ("method", "shares", "mean over tasks", "all rows", "gain over own", "CPU time")
+WIDTHS = (20, 20, 16, 10)  # of the numbers
 BAD_FIT = (ValueError, TypeError, ImportError, ArithmeticError, np.linalg.LinAlgError)
 
 
@@ -72,8 +75,8 @@ class Comparison:
         judged = self.judged
         if not judged:
             return None
-        best = next(iter(judged))
-        level = [name for name in judged if name == best or _within(self.gain(best, name), 1.0)]
+        gains = {name: self.gain(next(iter(judged)), name) for name in judged}
+        level = [name for name, gain in gains.items() if gain.mean <= gain.standard_error]
         place = {o.contestant.name: o.contestant.simplicity for o in self.outcomes}
         return min(level, key=place.__getitem__)
 
@@ -159,29 +162,27 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """The table as text."""
-        start = f"{'method':14s} {'shares':32s} {'mean over tasks':>20s}"
-        found = [f"{start} {'all rows':>20s} {'gain over own':>16s} {'CPU time':>10s}"]
-        for row, cells in zip(self.table(), self._cells(), strict=True):
-            start = f"{row['method']:14s} {row['shares']:32s}"
-            found.append(f"{start} {row['trouble']}" if "trouble" in row else f"{start} {' '.join(cells)}")
+        found = []
+        for method, shares, *cells in self._cells():
+            if len(cells) > 1:
+                cells = [cell.rjust(width) for cell, width in zip(cells, WIDTHS, strict=True)]
+            found.append(" ".join([f"{method:14s} {shares:32s}", *cells]))
         return found
 
     def _cells(self) -> list[list[str]]:
-        """What the table says about every method, errors with as many decimals as the least of them needs."""
+        """The table, head first: errors with as many decimals as the least needs, or why a method was not judged."""
         rows = self.table()
         judged = [row for row in rows if "trouble" not in row]
         places = {kind: decimals([row[f"rmse_{kind}"] for row in judged]) for kind in ("tasks", "pooled")}
-        return [[row["trouble"]] if "trouble" in row else _cells(row, places) for row in rows]
+        found = [[row["trouble"]] if "trouble" in row else _numbers(row, places) for row in rows]
+        return [list(COLUMNS), *([r["method"], r["shares"], *cells] for r, cells in zip(rows, found, strict=True))]
 
     def __repr__(self) -> str:
         return "\n".join([HEADING, "", *self.lines(), "", *self.verdict])
 
     def _repr_html_(self) -> str:
-        rows = [["method", "shares", "mean over tasks", "all rows", "gain over own", "CPU time"]]
-        for row, cells in zip(self.table(), self._cells(), strict=True):
-            rows.append([cell.strip() for cell in (row["method"], row["shares"], *cells)])
         said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.verdict)
-        return f'<div class="kinfolk"><ul>{said}</ul>{html_table(rows)}</div>'
+        return f'<div class="kinfolk"><ul>{said}</ul>{html_table(self._cells())}</div>'
 
 
 def compare(
@@ -235,7 +236,7 @@ def encoder_of(rows: Rows) -> Transformer:
     """What stands between a table and the methods: standard scores, or the rules for columns that are not numbers."""
     rules = ruled(Columns(rows.schema), rows.table).transformer
     if rules is None:
-        return scaled
+        return lambda scale: StandardScaler() if scale else None
     return lambda scale: TableRules(scale=scale, kinds=rules.found_kinds)
 
 
@@ -338,7 +339,7 @@ def in_short(error: Exception) -> str:
     return text.split(". ")[0][:160]
 
 
-def _cells(row: dict[str, Any], places: dict[str, int]) -> list[str]:
+def _numbers(row: dict[str, Any], places: dict[str, int]) -> list[str]:
     errors = []
     for kind, decimal in places.items():
         off = f"{row[f'rmse_{kind}_se']:,.{decimal}f}"
@@ -347,13 +348,9 @@ def _cells(row: dict[str, Any], places: dict[str, int]) -> list[str]:
     if "gain_over_own" in row:
         off = f"{100 * row['gain_over_own_se']:.1f}"
         gain = _beside(percent(row["gain_over_own"], sign=True).removesuffix(" %"), off, row["gain_over_own_se"]) + " %"
-    return [f"{errors[0]:>20s}", f"{errors[1]:>20s}", f"{gain:>16s}", f"{row['seconds']:>8.1f} s"]
+    return [*errors, gain, f"{row['seconds']:.1f} s"]
 
 
 def _beside(value: str, off: str, standard_error: float) -> str:
     """A value with its standard error, where that is known: not of one task."""
     return f"{value} ± {off}" if np.isfinite(standard_error) else value
-
-
-def _within(gain: Gain, errors: float) -> bool:
-    return gain.mean <= errors * gain.standard_error

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.preprocessing import StandardScaler
 
 from kinfolk.judge.boosting import fit_boosting
 from kinfolk.judge.tuning import fit_tuned
@@ -60,22 +59,17 @@ def _contestant(asked: Any, transformer: Transformer, options: dict[str, Any]) -
             return Contestant(
                 BOOSTING, _boosted(transformer(False), seed), "boosted trees, task as category", simplicity=140
             )
-        asked = quick_method(name, options)
+        asked = all_methods()[name]()
+        asked = with_known(asked, {"penalty": "cv", "scoring": "tasks", **options, **asked.quick})
     named: MultiTaskRegressor = asked
-    return Contestant(named.name, _tuned(named, transformer, options), named.shares, named.simplicity, has_graph(named))
+    has_graph = hasattr(named, "edge_confidence")  # learned by the method itself
+    return Contestant(named.name, _tuned(named, transformer, options), named.shares, named.simplicity, has_graph)
 
 
-def has_graph(method: MultiTaskRegressor) -> bool:
-    """Whether a method learns a graph of its own."""
-    return hasattr(method, "edge_confidence")
-
-
-def quick_method(name: str, options: dict[str, Any]) -> MultiTaskRegressor:
-    """A method by name, with the settings that are enough for errors."""
-    method = all_methods()[name]()
-    chosen = {"penalty": "cv", "scoring": "tasks"} | options
-    known = {key: value for key, value in chosen.items() if key in method.get_params(deep=False)}
-    return method.set_params(**known, **method.quick)
+def with_known(method: MultiTaskRegressor, options: dict[str, Any]) -> MultiTaskRegressor:
+    """The method with those of the options that it has."""
+    known = method.get_params(deep=False)
+    return method.set_params(**{name: options[name] for name in options if name in known})
 
 
 def find_method(name: str, *, extra: tuple[str, ...] = ()) -> str:
@@ -130,8 +124,3 @@ def _boosted(features: Any, seed: int) -> Callable[..., Predictor]:
         return predict
 
     return fit
-
-
-def scaled(scale: bool) -> Any:
-    """The transformer of a table of numbers: standard scores for methods that do not scale themselves."""
-    return StandardScaler() if scale else None

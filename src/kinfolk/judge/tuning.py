@@ -213,14 +213,14 @@ def _split_rows(
 def _row(point: dict[str, Any], trial: Trial, splits: list[TrainTest], scoring: str) -> dict[str, Any]:
     none = np.empty(0, np.intp)  # of the features, which may be others in every fold
     total = Folds.of_parts([split.held_out.on_columns(none) for split in splits]).total
-    by_task = trial.errors.squared.sum(axis=0)
-    scores = {name: float(cv_error(by_task, total, name)) for name in SCORINGS}
+    squared = trial.errors.squared.sum(axis=0)
+    scores = {name: float(cv_error(squared, total, name)) for name in SCORINGS}
     return {
         "params": point,
         "error": scores[scoring],
         **scores,
         "by_fold": trial.errors.by_fold(),
-        "by_task": np.sqrt(by_task / np.where(total.n > 0, total.n, np.nan)),
+        "by_task": trial.errors.by_task(),
         "message": trial.message,
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
@@ -152,9 +152,7 @@ def partition_deals(ddf: Any, roles: Roles, cv: Any, random_state: Any) -> list[
     seed = int(rng.integers(2**31))
     groups = None
     if roles.groups is not None:
-        functions = [partial(partition_labels, column=roles.groups)] * ddf.npartitions
-        labels = _reduced(ddf[[roles.groups]], functions, merged_labels)
-        labels = np.empty(0) if labels is None else labels
+        labels = np.unique(_column(ddf[[roles.groups]].drop_duplicates().compute(), roles.groups))
         k = folds_for_groups(len(labels), k, f"column {roles.groups!r}")
         groups = labels, rng.permutation(len(labels)) % k
     return [Deal(k, seed, int(turn), groups) for turn in rng.permutation(ddf.npartitions)]
@@ -168,14 +166,19 @@ def sum_dask(
     transform: Transform | None = None,
     names: tuple[str, ...] | None = None,
 ) -> list[GramStats]:
-    """Statistics of every fold; of all rows, if none are dealt."""
+    """Statistics of every fold; of all rows, if none are dealt. Those of partitions are added up as a tree."""
     names = roles.features if transform is None else names
     one_each = deals if deals is not None else [None for _ in range(ddf.npartitions)]
     functions = [
         partial(partition_parts, roles=roles, names=names, number=number, deal=deal, transform=transform)
         for number, deal in enumerate(one_each)
     ]
-    parts = _reduced(ddf[roles.used()], functions, merged_parts)
+    delayed = dask().delayed
+    # In a partial, so that Dask does not look for collections inside the arguments.
+    nodes = [delayed(function)(part) for function, part in zip(functions, ddf[roles.used()].to_delayed(), strict=True)]
+    while len(nodes) > 1:
+        nodes = [delayed(merged_parts)(nodes[k : k + MERGED]) for k in range(0, len(nodes), MERGED)]
+    parts = nodes[0].compute()
     if parts is None:
         raise ValueError(f"{SOURCE} has no rows")
     return list(parts)
@@ -210,43 +213,13 @@ def _column(frame: Any, name: str) -> NDArray[Any]:
     return task_labels(read_table(frame[[name]]).column(0), name)
 
 
-def partition_labels(frame: Any, *, column: str) -> NDArray[Any] | None:
-    """Distinct labels of one partition."""
-    return np.unique(_column(frame, column)) if len(frame) else None
-
-
-def merged_parts(known: list[list[GramStats]]) -> list[GramStats]:
-    """Statistics of several partitions together."""
-    _check_kinds([record[0].labels for record in known])
-    return [reduce(GramStats.__add__, parts) for parts in zip(*known, strict=True)]
-
-
-def merged_labels(known: list[NDArray[Any]]) -> NDArray[Any]:
-    """Distinct labels of several partitions."""
-    _check_kinds(known)
-    return np.unique(np.concatenate(known))
-
-
-def _merged(merge: Callable[[list[Any]], Any], records: list[Any]) -> Any:
-    """What partitions with rows make together; None if there is none."""
+def merged_parts(records: list[list[GramStats] | None]) -> list[GramStats] | None:
+    """Statistics of several partitions together; None if none of them has rows."""
     known = [record for record in records if record is not None]
-    return merge(known) if known else None
-
-
-def _check_kinds(labels: list[NDArray[Any]]) -> None:
-    kinds = sorted({KINDS.get(each.dtype.kind, str(each.dtype)) for each in labels})
+    kinds = sorted({KINDS.get(record[0].labels.dtype.kind, str(record[0].labels.dtype)) for record in known})
     if len(kinds) > 1:
         raise ValueError(f"labels are {' in some partitions and '.join(kinds)} in others: make them one type")
-
-
-def _reduced(ddf: Any, functions: Sequence[Callable[[Any], Any]], merge: Callable[[list[Any]], Any]) -> Any:
-    """`merge` over the functions of the partitions, as a tree."""
-    delayed = dask().delayed
-    # In a partial, so that Dask does not look for collections inside the arguments.
-    nodes = [delayed(function)(part) for function, part in zip(functions, ddf.to_delayed(), strict=True)]
-    while len(nodes) > 1:
-        nodes = [delayed(partial(_merged, merge))(nodes[k : k + MERGED]) for k in range(0, len(nodes), MERGED)]
-    return nodes[0].compute()
+    return [reduce(GramStats.__add__, parts) for parts in zip(*known, strict=True)] if known else None
 
 
 def scattered(labels: NDArray[Any], seed: int) -> NDArray[np.intp]:

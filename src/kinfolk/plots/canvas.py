@@ -15,9 +15,8 @@ from kinfolk.rows.gram import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
 else:  # for annotations; matplotlib itself is imported when something is drawn
-    Axes = Figure = AxesImage = Any
+    Axes = Figure = Any
 
 # Okabe and Ito's colours: told apart by colour-blind readers. Grey is kept for outliers.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
@@ -219,13 +218,6 @@ def tick_names(ax: Axes, axis: str, positions: Any, names: Iterable[str], *, siz
         tick.set_parse_math(False)
         tick.set_fontsize(size)
         tick.set_rotation(rotation)
-
-
-def add_colour_bar(ax: Axes, image: AxesImage, label: str, extend: str) -> None:
-    """A narrow scale beside the axes."""
-    bar = ax.figure.colorbar(image, ax=ax, shrink=0.7, aspect=25, pad=0.02, extend=extend)
-    bar.set_label(label)
-    bar.outline.set_visible(False)
 
 
 def bare(ax: Axes, *sides: str) -> None:

@@ -132,7 +132,9 @@ def _heat_map(ax: Axes, M: Array, label: str, limit: float, aspect: Any = "equal
         extend = "both"
     elif M.max(initial=0.0) > beyond:
         extend = "max"
-    canvas.add_colour_bar(ax, image, label, extend)
+    bar = ax.figure.colorbar(image, ax=ax, shrink=0.7, aspect=25, pad=0.02, extend=extend)
+    bar.set_label(label)
+    bar.outline.set_visible(False)
     ax.tick_params(length=0)
     for spine in ax.spines.values():
         spine.set_color("#C0C0C0")

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from kinfolk.words import cut, plain
 
 DIGITS = 4
-LONGEST = 40  # characters of a name inside a sentence
 
 
 def short(values: ArrayLike, digits: int = DIGITS) -> Any:
@@ -35,12 +34,12 @@ def plain_names(labels: NDArray[Any]) -> list[str]:
     return [str(label).encode("utf-8", "replace").decode() or "(empty)" for label in labels.tolist()]
 
 
-def in_text(name: str, longest: int = LONGEST) -> str:
+def in_text(name: str) -> str:
     """A name inside a sentence: cut if long, one line, and isolated, so that its writing direction stays its own.
 
     Examples
     --------
-    >>> in_text("a  b" + "c" * 100, 8)
-    '\u2068a bcccc…\u2069'
+    >>> in_text("a  b")
+    '\u2068a b\u2069'
     """
-    return "\u2068" + cut(name, longest) + "\u2069"
+    return "\u2068" + cut(name) + "\u2069"

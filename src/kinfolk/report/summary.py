@@ -22,7 +22,7 @@ from kinfolk.report.plain import in_text, plain_names, short
 from kinfolk.report.views import task_groups, view_of
 from kinfolk.report.words import certificate, effect_word, headline, settings
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.tasks import Rows
+from kinfolk.rows.tasks import Rows, task_codes
 from kinfolk.words import beginning, counted, written
 
 NUMBERS = 200_000  # coefficients that the page holds; of more features those that vary most between tasks
@@ -212,13 +212,12 @@ def _points(model: Model, seen: _Seen, shown: NDArray[np.intp]) -> list[Any]:
     """Observed and predicted targets of every shown task, evenly spaced rows of those with many."""
     most = int(np.clip(POINTS // len(shown), 10, POINTS_PER_TASK))
     at = seen.rows.targets()
-    order = np.argsort(at.codes, kind="stable")
-    labels = seen.rows.schema.labels
-    targets = np.split(order, np.searchsorted(at.codes[order], np.arange(1, len(labels))))
-    by_label = dict(zip(labels.tolist(), targets, strict=True))
+    codes = task_codes(seen.rows.schema.labels, model.labels, "mean")[at.codes]
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], [shown, shown + 1])
     found: list[Any] = []
-    for t in shown:
-        index = by_label.get(model.labels[t : t + 1].tolist()[0], np.empty(0, np.intp))
+    for t, start, end in zip(shown, *ends, strict=True):
+        index = order[start:end]
         if len(index) > most:
             index = index[np.linspace(0, len(index) - 1, most).round().astype(np.intp)]
         predicted = model.predict(seen.X[at.row[index]], np.full(len(index), t))

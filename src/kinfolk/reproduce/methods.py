@@ -78,14 +78,13 @@ def _tuned(kind: Any, fixed: dict[str, Any], grid: Grid) -> tuple[Fitter, dict[s
     return fit, {"fixed": fixed, "grid": {name: list(values) for name, values in grid.items()}}
 
 
-def _own_cv(kind: Any, fixed: dict[str, Any], *, scored: bool = False) -> tuple[Fitter, dict[str, Any]]:
+def _own_cv(kind: Any, fixed: dict[str, Any]) -> tuple[Fitter, dict[str, Any]]:
     """A method that cross-validates by itself, or has nothing to tune."""
 
     def fit(rows: Split, metric: str, seed: int) -> Fitted:
-        seeded = {"random_state": seed} if "random_state" in kind().get_params() else {}
-        model = kind(
-            task=0, unseen="mean", extrapolate="linear", **fixed, **seeded, **({"scoring": metric} if scored else {})
-        )
+        own: dict[str, Any] = {"random_state": seed} if "random_state" in kind().get_params() else {}
+        own |= {"scoring": metric} if "penalty" in fixed else {}
+        model = kind(task=0, unseen="mean", extrapolate="linear", **fixed, **own)
         weight = None if kind.__name__ in UNWEIGHTED else rows.weight
         model.fit(rows.X, rows.y, sample_weight=weight, groups=rows.groups)
         return Fitted(model.predict, _plain_params(model), model)
@@ -95,10 +94,8 @@ def _own_cv(kind: Any, fixed: dict[str, Any], *, scored: bool = False) -> tuple[
 
 def _plain_params(model: Any) -> dict[str, Any]:
     """What the method says it chose."""
-    found = {}
-    for name in ("penalty_", "best_params_", "mixture_", "graph_helps_", "gain_", "rbf_setting_"):
-        if hasattr(model, name):
-            found[name.rstrip("_")] = getattr(model, name)
+    told = ("penalty_", "best_params_", "mixture_", "graph_helps_", "gain_", "rbf_setting_")
+    found = {name.rstrip("_"): getattr(model, name) for name in told if hasattr(model, name)}
     if hasattr(model, "diagnostics_"):
         found["rhat"] = model.diagnostics_["rhat_max"]
     return found
@@ -208,8 +205,7 @@ def _of_package(kind: type[Any]) -> Method:
     fixed, grid = PAPER.get(name, ({}, kind.default_grid))
     fixed = {**fixed, **kind.quick}
     if set(grid) <= {"penalty"}:  # nothing to tune, or done by the method itself
-        scored = "penalty" in grid
-        fitter, settings = _own_cv(kind, {**fixed, **({"penalty": "cv"} if scored else {})}, scored=scored)
+        fitter, settings = _own_cv(kind, fixed | dict.fromkeys(grid, "cv"))
     else:
         fitter, settings = _tuned(kind, fixed, grid)
     seconds = SECONDS.get(name, USUAL_SECONDS)

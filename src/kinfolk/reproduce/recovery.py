@@ -25,16 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.spatial.distance import squareform
+from scipy.spatial.distance import cdist, squareform
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
 from kinfolk.methods.structures import TaskCovariance
 from kinfolk.rows.gram import Array
-
-
-def coefficient_scores(W: Array) -> Array:
-    """Minus the distances between the rows of W."""
-    return -np.linalg.norm(W[:, None, :] - W[None, :, :], axis=2)
 
 
 def edge_auc(scores: Array, edges: Iterable[tuple[int, int]]) -> float:
@@ -86,7 +81,7 @@ def recovered(structure: Any, coef: Array | None, truth: dict[str, Any]) -> dict
     planted = np.asarray(truth["groups"])
     found: dict[str, Any] = {}
     if coef is not None:
-        found["coefficient_auc"] = edge_auc(coefficient_scores(coef), edges)
+        found["coefficient_auc"] = edge_auc(-cdist(coef, coef), edges)
     if structure is None:
         return found
     scores = sparse.csr_array(structure.scores()).toarray()

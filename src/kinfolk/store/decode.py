@@ -55,14 +55,15 @@ class Decoder:
     def _tuple(self, content: Any) -> tuple[Any, ...]:
         return tuple(self.value(v) for v in _typed(content, list))
 
+    def _slice(self, content: Any) -> slice:
+        start, stop, step = self._tuple(content)
+        return slice(start, stop, step)
+
     def _dict(self, content: Any) -> dict[Any, Any]:
         pairs = _typed(content, list)
         if len(pairs) > MOST_KEYS:
             raise ModelFileError(f"a dict has {len(pairs)} keys, at most {MOST_KEYS} are allowed")
         return {self.value(key): self.value(value) for key, value in pairs}
-
-    def _array(self, content: Any) -> Any:
-        return self.archive.array(content)
 
     def _broadcast(self, content: Any) -> Any:
         if not self.may_repeat:
@@ -184,17 +185,8 @@ def _decimal(text: str) -> decimal.Decimal:
     return number
 
 
-def _not_finite(self: Decoder, content: Any) -> float:
-    return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[content]
-
-
 def _text(parse: Callable[[str], Any]) -> Callable[[Decoder, Any], Any]:
     return lambda self, content: parse(_typed(content, str))
-
-
-def _slice(self: Decoder, content: Any) -> slice:
-    start, stop, step = content
-    return slice(*(self.value(v) for v in (start, stop, step)))
 
 
 def _dtype(code: str) -> np.dtype[Any]:
@@ -204,10 +196,10 @@ def _dtype(code: str) -> np.dtype[Any]:
 
 
 KINDS: dict[str, Callable[[Decoder, Any], Any]] = {
-    "float": _not_finite,
+    "float": _text({"nan": math.nan, "inf": math.inf, "-inf": -math.inf}.__getitem__),
     "tuple": Decoder._tuple,
     "dict": Decoder._dict,
-    "array": Decoder._array,
+    "array": lambda self, content: self.archive.array(content),
     "broadcast": Decoder._broadcast,
     "objects": Decoder._objects,
     "sparse": Decoder._sparse,
@@ -215,7 +207,7 @@ KINDS: dict[str, Callable[[Decoder, Any], Any]] = {
     "spline": Decoder._spline,
     "record": Decoder._record,
     "estimator": Decoder._estimator,
-    "slice": _slice,
+    "slice": Decoder._slice,
     "date": _text(datetime.date.fromisoformat),
     "datetime": _text(datetime.datetime.fromisoformat),
     "time": _text(datetime.time.fromisoformat),
