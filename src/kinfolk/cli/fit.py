@@ -20,6 +20,7 @@ from kinfolk.memory import in_words
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.registry import all_methods
 from kinfolk.progress import Callback
+from kinfolk.rows.kinds import WORDS
 from kinfolk.rows.tables import task_name
 from kinfolk.rows.tasks import read_rows
 
@@ -40,7 +41,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     model.save(out)
     report = write_page(model, rows, options, console) if rows and options.report and not in_blocks else None
     kinds = rows.rules.found_kinds if rows else {}
-    encoded = [name for name, kind in kinds.items() if kind == "category"]
+    encoded = [name for name, kind in kinds.items() if kind in WORDS]
     method = find_method(options.method)
     size = "" if is_special(out) else f" ({in_words(out.stat().st_size)})"
     for line in (*account(model.model_, method, seconds, error), f"model:  {out}{size}"):

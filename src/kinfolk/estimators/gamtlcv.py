@@ -25,8 +25,7 @@ from kinfolk.methods.trunk_search import check_trunk, fit_trunk, try_trunk
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.progress import Callback
 from kinfolk.rows.columns import Columns
-from kinfolk.rows.fold_numbers import fold_of_rows
-from kinfolk.rows.folds import Folds, numbered_folds
+from kinfolk.rows.folds import Folds
 from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows, read_rows
@@ -170,16 +169,15 @@ class GAMTLCV(GraphRegressor):
         columns, inputs, names = self.fit_columns(rows)
         self.tell_rules(columns, len(rows.schema.labels), inputs.shape[1])
         gram = rows.gram(inputs, names)
-        fold = fold_of_rows(
-            rows, inputs, gram, cv=self.folds_for(gram, groups), groups=groups, random_state=self.random_state
-        )
+        fold = self.fold_of(rows, inputs, gram, groups)
         in_time = isinstance(groups, InTime)
         data = None
-        # Beside splines of filled in values, folds could not fill in what their own rows know.
-        bends = self.nonlinear == "splines" and not columns.gaps and gram.G.size <= MOST_NUMBERS
+        bends = self.nonlinear == "splines" and gram.G.size <= MOST_NUMBERS
         if self.needs_rows() or bends:
-            data = TaskRows.of(rows, inputs, gram, fold, in_time=in_time)
-        folds = numbered_folds(rows, inputs, gram, fold, in_time) if data is None else data.folds()
+            data = TaskRows.of(rows, inputs, gram, fold, in_time=in_time, columns=columns)
+        # Gaps are filled in by what every fold knows when all rows are there: more may come.
+        unfilled = None if data is None else replace(data, gaps=())
+        folds = columns.folds(rows, inputs, gram, fold, in_time) if unfilled is None else unfilled.folds()
         made: tuple[FeatureSearch | None, ...] = ()
         if data is not None:
             with limited_threads(len(data.labels), data.X.shape[1]):
@@ -197,10 +195,10 @@ class GAMTLCV(GraphRegressor):
         return replace(self._model_of(stream, model.columns), stream=stream)
 
     def _model_of(self, stream: Stream, columns: Columns, data: TaskRows | None = None) -> Model:
+        stream = replace(stream, folds=refilled(stream.folds, columns.gaps))
         lines_alone = stream.curves is None and stream.splines is None and self.trunk is None
         if lines_alone or self.learns_nothing(stream.folds.total, stream.folds):
-            return self.whole_model(stream.folds.total, refilled(stream.folds, columns.gaps))
-        # Curves are functions of what all rows fill in, and the lines beside them must have the same features.
+            return self.whole_model(stream.folds.total, stream.folds)
         with limited_threads(*stream.folds.total.b.shape):
             model = self._learn_beside_lines(stream, data)
         return replace(model, method=self.unfitted())
