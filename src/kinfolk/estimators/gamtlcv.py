@@ -12,7 +12,15 @@ from kinfolk.estimators.found import Chosen, Found
 from kinfolk.estimators.gamtl import GAMTL, Brief, Draft
 from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.judge.errors import Gain
-from kinfolk.methods.curves import MOST_NUMBERS, curves_of, heads_of, line_beside_curves, on_columns, search_splines
+from kinfolk.methods.curves import (
+    MOST_NUMBERS,
+    can_bend,
+    curves_of,
+    heads_of,
+    line_beside_curves,
+    on_columns,
+    search_splines,
+)
 from kinfolk.methods.gamtl.calibrate import SHOWN_BY
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.method import announced
@@ -98,7 +106,8 @@ class GAMTLCV(GraphRegressor):
     cv_errors_ : held-out RMSE of every task; limit_errors_ : the same without the graph
     own_errors_ : the same of a ridge per task, NaN for tasks with a single row; own_gain_ : what the model gains over
         it; own_chance_ : probability by task that its error lies so far above that of its own ridge by chance
-    nonlinear_helps_, nonlinear_gain_ : whether curves take part in predictions, and their gain over lines alone;
+    nonlinear_helps_, nonlinear_gain_ : whether curves take part in predictions, and their gain over lines alone, which
+        is None if the table was too large to try them;
         beside `splines_`, `coef_` has mean slopes and `curve_coef_` what bends them; beside `rbf_`, `coef_` has both
     trunk_helps_, trunk_gain_, trunk_setting_ : the same of the trunk, which is the last column of `shares_`
     """
@@ -185,6 +194,8 @@ class GAMTLCV(GraphRegressor):
                 made = curves_of(data, asked, random_state=self.random_state)
         stream = Stream(folds, *made)
         model = self._model_of(stream, columns, data)
+        if self.nonlinear == "splines" and stream.splines is None and can_bend(inputs):
+            model = replace(model, details=model.details | {"nonlinear_gain_": None})
         return self.keep(replace(model, stream=stream if streams else None), self.limited(columns, rows, inputs))
 
     def refitted(self, model: Model, rows: Rows, inputs: Array, forget: float, groups: Any) -> Model:
@@ -381,6 +392,7 @@ class GAMTLCV(GraphRegressor):
         assert mixture.shown is not None
         details = {
             "graph_helps_": chosen.graph_helps,
+            "nonlinear_helps_": False,
             "gain_": chosen.gain,
             **search.beside_own(mixture),
             "best_params_": mixture.shown.parameters,
