@@ -8,6 +8,9 @@ from scipy import sparse
 
 from kinfolk import GramStats
 from kinfolk.graph import squared_distances
+from kinfolk.rows.fold_numbers import fold_of_rows
+from kinfolk.rows.folds import numbered_folds
+from kinfolk.rows.time_order import InTime
 
 
 def rows(seed=0, T=6, d=4, n=(3, 9), noise=0.3):
@@ -60,3 +63,9 @@ def clique_graph(T, size=20):
 
 def gaussian_distances(T, d=20, seed=0):
     return squared_distances(np.random.default_rng(seed).normal(size=(T, d)))
+
+
+def folds_of_rows(rows, X, gram, *, groups=None, **options):
+    """Statistics of the folds that `fold_of_rows` deals checked rows to."""
+    fold = fold_of_rows(rows, X, gram, groups=groups, **options)
+    return numbered_folds(rows, X, gram, fold, isinstance(groups, InTime))

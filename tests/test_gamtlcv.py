@@ -12,10 +12,10 @@ from kinfolk.judge.trials import try_all
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.mixture import Member, Mixture, Search, limits
 from kinfolk.methods.shares import best_mixture, cross_errors, mixture_errors, own_ridge_shares
-from kinfolk.rows.folds import Folds, folds_of_rows
+from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats, squared_errors
 from kinfolk.rows.tasks import read_rows
-from problems import frame
+from problems import folds_of_rows, frame
 
 QUICK = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,)}
 

@@ -28,7 +28,7 @@ def table_with_gaps(rng, n=120, tasks=4):
 def test_statistics_of_a_fold_are_those_of_rows_filled_in_by_its_training_rows():
     table = table_with_gaps(np.random.default_rng(3))
     rows = read_rows(table.drop(columns="y"), table["y"], task="task")
-    columns = ruled(Columns(rows.schema), rows.table)
+    columns = ruled(Columns(rows.schema), rows)
     X = columns.features(rows.table)
     fold = np.random.default_rng(4).integers(3, size=len(table))
     names = tuple(columns.transformer.get_feature_names_out())
@@ -54,7 +54,7 @@ def test_a_value_far_out_in_a_held_out_row_does_not_reach_the_rows_that_train():
     found = []
     for one in (table, spoiled):
         rows = read_rows(one.drop(columns="y"), one["y"], task="task")
-        columns = ruled(Columns(rows.schema), rows.table)
+        columns = ruled(Columns(rows.schema), rows)
         X = columns.features(rows.table)
         found.append(refilled(folds_by_number(rows, X, rows.gram(X, None), fold), columns.gaps).training(0))
     np.testing.assert_allclose(found[0].x_mean, found[1].x_mean, rtol=1e-8)

@@ -1,14 +1,21 @@
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
 from kinfolk import GAMTLCV, load
 from kinfolk.baselines import RandomSlopes
 from kinfolk.methods.curves import MOST_CURVES, BentSlopes
+from kinfolk.methods.rbf_search import TaskRows
 from kinfolk.methods.splines import FADE, KNOTS, TERMS, SplineFeatures
 from kinfolk.report.summary import summarize
+from kinfolk.rows.columns import Columns, ruled
 from kinfolk.rows.folds import Folds
+from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import GramStats
+from kinfolk.rows.tasks import read_rows
 
 QUICK = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,)}
 
@@ -166,3 +173,39 @@ def test_groups_are_told_by_slopes_and_curves_are_noise_to_these():
     assert len(said) == 2
     page = summarize(model, table, y)
     assert model.summary().verdict[0] in page["headline"][0]
+
+
+def test_inputs_with_gaps_are_bent_and_folds_fill_them_in_by_their_own_rows():
+    table, y = bent()
+    gaps = np.random.default_rng(5).random(len(y)) < 0.1
+    frame = pd.DataFrame(table, columns=["task", "a", "b"]).assign(a=np.where(gaps, np.nan, table[:, 1]))
+    with pytest.warns(UserWarning, match="missing values are filled in"):
+        model = GAMTLCV(task="task", **QUICK).fit(frame, y)
+    assert model.nonlinear_helps_
+    lines = np.sin(3 * table[:, 1]) - np.polynomial.Polynomial.fit(table[:, 1], np.sin(3 * table[:, 1]), 1)(table[:, 1])
+    assert model.nonlinear_gain_.mean > 0.1
+    assert np.abs(model.predict(frame) - y)[~gaps].mean() < 0.8 * np.abs(lines).mean()
+
+
+def test_filled_in_rows_have_the_statistics_of_refilled_folds():
+    table, y = bent()
+    frame = pd.DataFrame(table, columns=["task", "a", "b"])
+    frame.loc[::7, "a"] = np.nan
+    rows = read_rows(frame, y, task="task")
+    columns = ruled(Columns(rows.schema), rows)
+    X = columns.features(rows.table)
+    fold = np.arange(len(y)) % 4
+    data = TaskRows.of(rows, X, rows.gram(X, None), fold, in_time=False, columns=columns)
+    by_rows = data.folds()
+    by_statistics = refilled(replace(data, gaps=()).folds(), columns.gaps)
+    for f in range(4):
+        np.testing.assert_allclose(by_rows.training(f).G, by_statistics.training(f).G, atol=1e-9)
+        np.testing.assert_allclose(by_rows.held_out[f].b, by_statistics.held_out[f].b, atol=1e-9)
+
+
+def test_a_table_too_large_for_curves_says_so(monkeypatch):
+    table, y = bent()
+    monkeypatch.setattr("kinfolk.methods.curves.MOST_VALUES", 10)
+    model = GAMTLCV(task=0, **QUICK).fit(table, y)
+    assert model.nonlinear_helps_ is False and model.nonlinear_gain_ is None
+    assert "Curves were not tried: the table is too large for them." in model.summary().verdict

@@ -18,6 +18,7 @@ from kinfolk.judge.tuning import cross_validated_error, fit_tuned, open_grid
 from kinfolk.memory import in_words
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.registry import all_methods
+from kinfolk.rows.kinds import WORDS
 from kinfolk.rows.tables import task_name
 from kinfolk.rows.tasks import read_rows
 
@@ -38,7 +39,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     model.save(out)
     report = write_page(model, rows, options, console) if rows and options.report and not in_blocks else None
     kinds = rows.rules.found_kinds if rows else {}
-    encoded = [name for name, kind in kinds.items() if kind == "category"]
+    encoded = [name for name, kind in kinds.items() if kind in WORDS]
     size = "" if is_special(out) else f" ({in_words(out.stat().st_size)})"
     for line in (*account(model.model_, model.name, seconds, error), f"model:  {out}{size}"):
         console.say(line)

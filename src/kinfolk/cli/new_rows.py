@@ -9,7 +9,7 @@ from typing import Any
 from kinfolk.cli.console import Console
 from kinfolk.cli.tables import task_labels, without_gaps
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.rows.kinds import NUMBERS, kind_of_texts
+from kinfolk.rows.kinds import NUMBERS, WORDS, kind_of_texts
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.files import Source, check_column, from_text, polars
 from kinfolk.rows.sources.ruled import check_text, number_column, read_typed, where
@@ -29,7 +29,7 @@ def rows_for(
         check_column(name, source.names(), source.root.name, option)
     rules = getattr(model, "features_", None)
     known = rules.found_kinds if isinstance(rules, TableRules) else {}
-    words = [task, *(name for name in names if known.get(name) == "category")]
+    words = [task, *(name for name in names if known.get(name) in WORDS)]
     frame = read_typed(
         source, lambda full: source.frame(source.names(), types=dict.fromkeys(words, pl.String), full=full).collect()
     )

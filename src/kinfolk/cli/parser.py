@@ -32,7 +32,8 @@ examples:
   kinfolk fit data.csv --task patient --target score --method mtrl --set ridge=0.1
   kinfolk fit duckdb:///shop.db --query "select * from sales where year > 2020" --task store --target sales
 
-Text columns are one-hot encoded, true and false become 1 and 0, columns with one value are left out; a notice says so.
+Text columns are one-hot encoded, those of many values become one number; true and false become 1 and 0, columns with
+one value are left out; a notice says so.
 A task column is read as integers if all its values are integers without leading zeros, otherwise as text.""",
     "predict": """\
 examples:
@@ -224,7 +225,7 @@ def _add_training_table(command: argparse.ArgumentParser) -> None:
         type=int,
         default=50,
         metavar="N",
-        help="categories of a text column that get a column each; rarer ones share one (%(default)s)",
+        help="most categories of a text column with a column each; of more, one number is learned (%(default)s)",
     )
     gaps = columns.add_mutually_exclusive_group()
     text = "fill in missing inputs by means and mark them in a second column (default); --no-impute: an error"

@@ -40,14 +40,13 @@ class Training:
 
         Methods that penalise coefficients need inputs on one scale; `scale` is False for those that see to it.
         """
+        from sklearn.base import clone
         from sklearn.preprocessing import StandardScaler
 
         rules = self.rules
         if rules.plain:
             return StandardScaler() if scale else None
-        return TableRules(
-            categorical=rules.categorical, max_categories=rules.max_categories, scale=scale, kinds=rules.found_kinds
-        )
+        return clone(rules).set_params(scale=scale, kinds=rules.found_kinds)
 
     def take(self, which: NDArray[np.bool_]) -> Self:
         """Some of the rows."""
@@ -92,7 +91,8 @@ def training_rows(source: Source, options: argparse.Namespace, console: Console,
     roles = _roles(source, options)
     if options.time and lazy:
         raise ValueError("--time puts rows in memory in order, and this table is read in blocks: leave --time out")
-    rules = TableRules(categorical=tuple(options.categorical), max_categories=options.max_categories)
+    given = {"categorical": tuple(options.categorical), "max_categories": options.max_categories}
+    rules = TableRules(**given, learn=not lazy)  # blocks go by once: too late to learn from
     also = [options.time] if options.time else []
     frame = ruled_frame(source, roles, rules, _advice, also=also, lazy=lazy)
     frame, gaps = complete_rows(frame, roles, list(rules.rules_), source, console.note if lazy else None)

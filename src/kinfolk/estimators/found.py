@@ -41,6 +41,7 @@ class Found:
         for f in range(len(W)):
             rows = data.fold == f
             t = data.codes[rows]
-            X = data.X[rows] / self.scale if self.curves is None else self.curves.of_fold(f, data.X[rows])
+            inputs = data.inputs(f)[rows]
+            X = inputs / self.scale if self.curves is None else self.curves.of_fold(f, inputs)
             lines[rows] = c[f, t] + np.einsum("nd,nd->n", X, W[f, t])
         return trunk_shares(data, lines, trial.prediction, self.search.task_weights())

@@ -12,7 +12,15 @@ from kinfolk.estimators.found import Chosen, Found
 from kinfolk.estimators.gamtl import GAMTL, Brief, Draft
 from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.judge.errors import Gain
-from kinfolk.methods.curves import MOST_NUMBERS, curves_of, heads_of, line_beside_curves, on_columns, search_splines
+from kinfolk.methods.curves import (
+    MOST_NUMBERS,
+    can_bend,
+    curves_of,
+    heads_of,
+    line_beside_curves,
+    on_columns,
+    search_splines,
+)
 from kinfolk.methods.gamtl.calibrate import SHOWN_BY
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.method import announced
@@ -25,8 +33,7 @@ from kinfolk.methods.trunk_search import check_trunk, fit_trunk, try_trunk
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.progress import Callback
 from kinfolk.rows.columns import Columns
-from kinfolk.rows.fold_numbers import fold_of_rows
-from kinfolk.rows.folds import Folds, numbered_folds
+from kinfolk.rows.folds import Folds
 from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows, read_rows
@@ -99,7 +106,8 @@ class GAMTLCV(GraphRegressor):
     cv_errors_ : held-out RMSE of every task; limit_errors_ : the same without the graph
     own_errors_ : the same of a ridge per task, NaN for tasks with a single row; own_gain_ : what the model gains over
         it; own_chance_ : probability by task that its error lies so far above that of its own ridge by chance
-    nonlinear_helps_, nonlinear_gain_ : whether curves take part in predictions, and their gain over lines alone;
+    nonlinear_helps_, nonlinear_gain_ : whether curves take part in predictions, and their gain over lines alone, which
+        is None if the table was too large to try them;
         beside `splines_`, `coef_` has mean slopes and `curve_coef_` what bends them; beside `rbf_`, `coef_` has both
     trunk_helps_, trunk_gain_, trunk_setting_ : the same of the trunk, which is the last column of `shares_`
     """
@@ -170,16 +178,15 @@ class GAMTLCV(GraphRegressor):
         columns, inputs, names = self.fit_columns(rows)
         self.tell_rules(columns, len(rows.schema.labels), inputs.shape[1])
         gram = rows.gram(inputs, names)
-        fold = fold_of_rows(
-            rows, inputs, gram, cv=self.folds_for(gram, groups), groups=groups, random_state=self.random_state
-        )
+        fold = self.fold_of(rows, inputs, gram, groups)
         in_time = isinstance(groups, InTime)
         data = None
-        # Beside splines of filled in values, folds could not fill in what their own rows know.
-        bends = self.nonlinear == "splines" and not columns.gaps and gram.G.size <= MOST_NUMBERS
+        bends = self.nonlinear == "splines" and gram.G.size <= MOST_NUMBERS
         if self.needs_rows() or bends:
-            data = TaskRows.of(rows, inputs, gram, fold, in_time=in_time)
-        folds = numbered_folds(rows, inputs, gram, fold, in_time) if data is None else data.folds()
+            data = TaskRows.of(rows, inputs, gram, fold, in_time=in_time, columns=columns)
+        # Gaps are filled in by what every fold knows when all rows are there: more may come.
+        unfilled = None if data is None else replace(data, gaps=())
+        folds = columns.folds(rows, inputs, gram, fold, in_time) if unfilled is None else unfilled.folds()
         made: tuple[FeatureSearch | None, ...] = ()
         if data is not None:
             with limited_threads(len(data.labels), data.X.shape[1]):
@@ -187,6 +194,8 @@ class GAMTLCV(GraphRegressor):
                 made = curves_of(data, asked, random_state=self.random_state)
         stream = Stream(folds, *made)
         model = self._model_of(stream, columns, data)
+        if self.nonlinear == "splines" and stream.splines is None and can_bend(inputs):
+            model = replace(model, details=model.details | {"nonlinear_gain_": None})
         return self.keep(replace(model, stream=stream if streams else None), self.limited(columns, rows, inputs))
 
     def refitted(self, model: Model, rows: Rows, inputs: Array, forget: float, groups: Any) -> Model:
@@ -197,10 +206,10 @@ class GAMTLCV(GraphRegressor):
         return replace(self._model_of(stream, model.columns), stream=stream)
 
     def _model_of(self, stream: Stream, columns: Columns, data: TaskRows | None = None) -> Model:
+        stream = replace(stream, folds=refilled(stream.folds, columns.gaps))
         lines_alone = stream.curves is None and stream.splines is None and self.trunk is None
         if lines_alone or self.learns_nothing(stream.folds.total, stream.folds):
-            return self.whole_model(stream.folds.total, refilled(stream.folds, columns.gaps))
-        # Curves are functions of what all rows fill in, and the lines beside them must have the same features.
+            return self.whole_model(stream.folds.total, stream.folds)
         with limited_threads(*stream.folds.total.b.shape):
             model = self._learn_beside_lines(stream, data)
         return replace(model, method=self.unfitted())
@@ -383,6 +392,7 @@ class GAMTLCV(GraphRegressor):
         assert mixture.shown is not None
         details = {
             "graph_helps_": chosen.graph_helps,
+            "nonlinear_helps_": False,
             "gain_": chosen.gain,
             **search.beside_own(mixture),
             "best_params_": mixture.shown.parameters,

@@ -169,7 +169,7 @@ def rows_like(given: Fitted, X: Any, y: Any, caller: str) -> tuple[Rows, Array]:
         odd = min(known ^ here, key=str)
         where = "in X, but not in fit" if odd in here else "in fit, but not in X"
         raise ValueError(f"{caller}: task {odd!r} is {where}. Pass the rows that the model was fitted on")
-    return rows, features
+    return rows, model.columns.of_training(rows, features)
 
 
 def position(labels: NDArray[Any], name: Any) -> int:

@@ -224,6 +224,8 @@ def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdic
         bent = Gain(*model.details["nonlinear_gain_"])
         sentence = f"Curves (splines of the inputs) {lowers(bent, it='they')} beyond lines alone."
         said.insert(max(len(said) - 1, 0), sentence)
+    if model.details.get("nonlinear_gain_", "tried") is None:
+        said.insert(max(len(said) - 1, 0), "Curves were not tried: the table is too large for them.")
     trunk = model.details.get("trunk_gain_")
     if trunk is not None and np.isfinite(trunk.standard_error):
         said.insert(max(len(said) - 1, 0), trunk_sentence(trunk, model))

@@ -234,7 +234,7 @@ def compare(
 
 def encoder_of(rows: Rows) -> Transformer:
     """What stands between a table and the methods: standard scores, or the rules for columns that are not numbers."""
-    rules = ruled(Columns(rows.schema), rows.table).transformer
+    rules = ruled(Columns(rows.schema), rows).transformer
     if rules is None:
         return lambda scale: StandardScaler() if scale else None
     return lambda scale: TableRules(scale=scale, kinds=rules.found_kinds)

@@ -16,9 +16,10 @@ from kinfolk.judge.trials import TrainTest, Trial, splits_of, try_one
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback, report
 from kinfolk.rows.fold_numbers import fold_of_rows, generator
-from kinfolk.rows.folds import SCORINGS, Folds, cv_error, folds_of_rows
+from kinfolk.rows.folds import SCORINGS, Folds, cv_error, numbered_folds
+from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows, read_rows
-from kinfolk.rows.time_order import in_order, trains
+from kinfolk.rows.time_order import InTime, in_order, trains
 from kinfolk.words import warn_user
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
@@ -194,11 +195,22 @@ def _split(method: MultiTaskRegressor, rows: Rows, cv: Any, groups: Any, seed: i
     """Folds by subtraction; with a transformer, from rows, since every fold has features of its own."""
     columns, features, names = method.fit_columns(rows)
     gram = rows.gram(features, names)
-    if method.features is None:
-        folds = folds_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=seed)
-        return splits_of(folds, nested=method.wants_folds(), gaps=columns.gaps)
     fold = fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=seed)
-    return [_split_rows(method, rows, trains(fold, f), fold == f) for f in range(fold.max() + 1)]
+    k = int(fold.max()) + 1
+    if method.features is not None:
+        return [_split_rows(method, rows, trains(fold, f), fold == f) for f in range(k)]
+    in_time = isinstance(groups, InTime)
+    nested = method.wants_folds()
+
+    def splits(X: Array, total: GramStats) -> list[TrainTest]:
+        return splits_of(numbered_folds(rows, X, total, fold, in_time), nested=nested, gaps=columns.gaps)
+
+    crossed = columns.cross_fitted(rows, fold)
+    if crossed is None:
+        return splits(features, gram)
+    first = int(nested and in_time)  # the first in time has no folds to train on
+    seen = (crossed.inputs(features, f) for f in range(first, k))
+    return [splits(X, rows.gram(X, names))[place] for place, X in enumerate(seen)]
 
 
 def _split_rows(
@@ -207,7 +219,8 @@ def _split_rows(
     training = rows.take(np.flatnonzero(trains))
     rest = rows.take(np.flatnonzero(held_out))
     columns, features, names = method.fit_columns(training)
-    return TrainTest(training.gram(features, names), rest.gram(columns.features(rest.table), names))
+    gram = training.gram(columns.of_training(training, features), names)
+    return TrainTest(gram, rest.gram(columns.features(rest.table), names))
 
 
 def _row(point: dict[str, Any], trial: Trial, splits: list[TrainTest], scoring: str) -> dict[str, Any]:

@@ -163,7 +163,7 @@ def fit_file(
 def _by_rules(source: Source, roles: Roles) -> tuple[Any, Roles, FeaturePlan]:
     """A source that has more than plain numbers: its columns by the rules, as in memory and on the command line."""
     pl = polars()
-    rules = TableRules()
+    rules = TableRules(learn=False)
     frame = ruled_frame(source, roles, rules, lambda bad: f"or leave these columns out with drop={bad!r}")
     frame, _ = complete_rows(frame, roles, list(rules.rules_), source, warn_user)
     kinds = frame.select(roles.features).collect_schema().values()

@@ -14,7 +14,7 @@ from kinfolk.files import replacing
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import as_model
 from kinfolk.progress import Callback
-from kinfolk.rows.kinds import NUMBERS
+from kinfolk.rows.kinds import NUMBERS, WORDS
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.files import Source, check_column, from_text, open_source, polars
 from kinfolk.rows.sources.stream import checked_rows, plain_labels, told
@@ -111,7 +111,8 @@ def _frame(model: MultiTaskRegressor, source: Source, used: list[str], kept: lis
     kinds = model.features_.found_kinds if isinstance(model.features_, TableRules) else {}
     plain = model.features_ is None or isinstance(model.features_, StandardScaler)
     numbers = [name for name in used if name != task_name(model.task) and (plain or kinds.get(name) in NUMBERS)]
-    types = {name: pl.String for name in columns if name not in used or name == task_name(model.task)}
+    words = [task_name(model.task), *(name for name, kind in kinds.items() if kind in WORDS)]
+    types = {name: pl.String for name in columns if name not in used or name in words}
     guessed = source.frame(numbers).collect_schema()
     texts = [name for name in numbers if guessed[name] == pl.String]
     kind = "comma" if source.decimal == "," else "number"

@@ -24,6 +24,7 @@ FIRST = 2  # folds on which splines must not lose to lines, to be tried on the o
 MOST_CURVES = 4  # inputs that are bent: those whose curves explain most
 MOST_NUMBERS = 3_000_000  # in the statistics of splines: beyond, they cost more than all that is tried beside them
 MOST_VALUES = 20_000_000  # of the features of all rows
+ENOUGH = 1000  # rows that tell whether an input has several values
 SINGULAR = 1e-9  # relative eigenvalue below which terms say what others say too
 
 
@@ -72,6 +73,11 @@ def line_beside_curves(member: Member, trial: Trial, found: FeatureSearch, scale
     units = scale * found.features.of_lines()[0]
     there = on_columns(member, member.name, columns, np.where(units > 0, units, 1.0))
     return there, Trial(coef, intercept, trial.errors, trial.message)
+
+
+def can_bend(X: Array) -> bool:
+    """Whether some input has values enough for a spline, among the first rows."""
+    return len(SplineFeatures().fit(X[:ENOUGH]).columns_) > 0
 
 
 def spline_features(data: TaskRows) -> FeatureSearch | None:

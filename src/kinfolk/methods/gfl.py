@@ -89,7 +89,7 @@ class GFL(AlongGraph):
         if self.graph is not None or len(rows.schema.labels) == 1:
             return super().fit_rows(rows, groups)
         columns, features, names = self.fit_columns(rows)
-        gram = rows.gram(features, names)
+        gram = rows.gram(columns.of_training(rows, features), names)
         R = response_correlation(rows, features)
         R = np.zeros((gram.n_tasks, gram.n_tasks)) if R is None and self.learns_nothing(gram, None) else R
         if R is None:

@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
@@ -28,13 +29,15 @@ from kinfolk.methods.parameters import check_parameters, choice, parameters
 from kinfolk.methods.remarks import check_work, warn_of_collinear_features
 from kinfolk.progress import Bar
 from kinfolk.rows.columns import Columns, as_features, names_out, ruled
-from kinfolk.rows.folds import Folds, folds_of_rows
+from kinfolk.rows.fold_numbers import fold_of_rows
+from kinfolk.rows.folds import Folds
 from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.frames import is_lazy, predict_frame
 from kinfolk.rows.tables import task_name
 from kinfolk.rows.tasks import Rows, Schema, read_rows
-from kinfolk.rows.time_order import in_order
+from kinfolk.rows.time_order import InTime, in_order
 from kinfolk.threads import limited_threads
 from kinfolk.words import warn_user
 
@@ -179,11 +182,13 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         """Fit to rows that have been read and checked."""
         columns, features, names = self.fit_columns(rows)
         self.tell_rules(columns, len(rows.schema.labels), features.shape[1])
+        if not self.wants_folds():
+            gram = rows.gram(columns.of_training(rows, features), names)
+            return self.keep(self.whole_model(gram), self.limited(columns, rows, features))
         gram = rows.gram(features, names)
-        folds = None
-        if self.wants_folds():
-            folds = refilled(self._folds(rows, features, gram, groups), columns.gaps)
-        return self.keep(self.whole_model(gram, folds), self.limited(columns, rows, features))
+        fold = self.fold_of(rows, features, gram, groups)
+        folds = refilled(columns.folds(rows, features, gram, fold, isinstance(groups, InTime)), columns.gaps)
+        return self.keep(self.whole_model(folds.total, folds), self.limited(columns, rows, features))
 
     def tell_rules(self, columns: Columns, T: int, d: int) -> None:
         """Warn of what was done to columns that are no plain numbers, and of a search that would take hours."""
@@ -201,9 +206,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         at = rows.targets()
         return replace(columns, limits=trusted_limits(features[at.row], at.y, at.codes))
 
-    def _folds(self, rows: Rows, features: Array, gram: GramStats, groups: Any) -> Folds:
+    def fold_of(self, rows: Rows, features: Array, gram: GramStats, groups: Any) -> NDArray[np.intp]:
+        """The fold of every row."""
         cv = self.folds_for(gram, groups)
-        return folds_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=self.random_state)
+        return fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=self.random_state)
 
     def folds_for(self, gram: GramStats, groups: Any) -> Any:
         """Folds for rows with these statistics: a number, or pairs of row positions."""
@@ -246,11 +252,14 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         """The rules from tables to features, and features and names of the training rows."""
         columns = Columns(rows.schema, single=rows.y.ndim == 1 and self.task is None)
         if self.features is None:
-            columns = ruled(columns, rows.table)
+            columns = ruled(columns, rows)
             if columns.transformer is None:
                 return columns, rows.table.features(), rows.table.names
             return columns, columns.features(rows.table), names_out(columns.transformer, rows.table.names)
         transformer = clone(self.features)
+        if isinstance(transformer, TableRules):
+            columns = replace(columns, transformer=transformer.fit(rows.table.native, rows.y, rows.codes, rows.weight))
+            return columns, columns.features(rows.table), names_out(transformer, rows.table.names)
         target = rows.y if rows.y.ndim == 1 else np.nan_to_num(rows.y)
         X = as_features(transformer.fit_transform(rows.table.native, target))
         return replace(columns, transformer=transformer), X, names_out(transformer, rows.table.names)

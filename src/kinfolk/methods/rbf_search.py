@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from kinfolk.methods.rbf import RBFFeatures, slope_scale
 from kinfolk.methods.splines import SplineFeatures
+from kinfolk.rows.columns import Columns
 from kinfolk.rows.fold_numbers import check_fold_numbers, generator
-from kinfolk.rows.folds import Folds, train_on_the_past
+from kinfolk.rows.folds import Folds, folds_as_seen, train_on_the_past
+from kinfolk.rows.gaps import Gap, filled_in
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows
 from kinfolk.rows.time_order import trains
@@ -73,20 +75,42 @@ class TaskRows:
     fold: NDArray[np.intp]
     weight: Array | None = None
     names: tuple[str, ...] | None = None  # of the columns of X
+    learned: Callable[[int], Array] | None = None  # X of a fold, where some of it is learned from what trains the fold
+    gaps: Sequence[Gap] = ()  # columns of X to be filled in by what trains a fold
 
     @classmethod
-    def of(cls, rows: Rows, X: Array, gram: GramStats, fold: NDArray[np.intp], *, in_time: bool) -> TaskRows:
+    def of(
+        cls,
+        rows: Rows,
+        X: Array,
+        gram: GramStats,
+        fold: NDArray[np.intp],
+        *,
+        in_time: bool,
+        columns: Columns,
+    ) -> TaskRows:
         """Checked rows with the features X, whose statistics are `gram`."""
         at = rows.targets()
         check_fold_numbers(fold[at.row])
         # In time, rows that are never held out have the number -1.
         number = np.unique(fold[at.row], return_inverse=True)[1].reshape(-1) - int(in_time)
-        return cls(X[at.row], at.y, at.codes, gram.labels, number, at.weight, gram.feature_names)
+        crossed = columns.cross_fitted(rows, fold)
+        learned = None if crossed is None else lambda f: crossed.inputs(X, f)[at.row]
+        total = X[at.row] if crossed is None else crossed.inputs(X)[at.row]
+        names = gram.feature_names
+        return cls(total, at.y, at.codes, gram.labels, number, at.weight, names, learned, columns.gaps)
+
+    def inputs(self, f: int) -> Array:
+        """The inputs of all rows as fold f is judged by: nothing in them comes from what it holds out."""
+        X = self.X if self.learned is None else self.learned(f)
+        return filled_in(X, self.gaps, trains(self.fold, f), self.weight)
 
     def in_basis(self, features: SplineFeatures) -> TaskRows:
         """The same rows with other features, by name."""
         names = tuple(map(str, features.get_feature_names_out(self.names)))
-        return replace(self, X=features.transform(self.X), names=names)
+        by_fold = self.learned is not None or self.gaps
+        learned = (lambda f: features.transform(self.inputs(f))) if by_fold else None
+        return replace(self, X=features.transform(self.X), names=names, learned=learned, gaps=())
 
     def with_rows(self) -> TaskRows:
         """The same with the tasks that have rows alone."""
@@ -102,8 +126,14 @@ class TaskRows:
         """Folds of the inputs as they are; k of them, if some may be empty."""
         first = min(int(self.fold.min()), 0)
         about: dict[str, Any] = {"weight": self.weight, "feature_names": self.names, "k": k}
-        parts = Folds.of_rows(self.X, self.y, self.codes, self.labels, self.fold - first, **about)
-        return train_on_the_past(parts) if first < 0 else parts
+
+        def of(X: Array) -> Folds:
+            parts = Folds.of_rows(X, self.y, self.codes, self.labels, self.fold - first, **about)
+            return train_on_the_past(parts) if first < 0 else parts
+
+        whole = of(self.X)
+        by_fold = self.learned is not None or self.gaps
+        return folds_as_seen(whole, lambda f: of(self.inputs(f))) if by_fold else whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +166,8 @@ class FeatureSearch:
         """Statistics of other rows in the features that were found, which stay as they are."""
         if isinstance(self.features, SplineFeatures):  # the same in all folds
             return data.in_basis(self.features).folds(len(self.by_fold))
-        makers: list[tuple[Basis, Any, Any]] = [
-            (features, data.fold != f, data.fold == f) for f, features in enumerate(self.by_fold)
+        makers: list[tuple[Basis, Any, Any, int]] = [
+            (features, data.fold != f, data.fold == f, f) for f, features in enumerate(self.by_fold)
         ]
         return _folds_in(data, self.features, slice(None), makers)
 
@@ -192,12 +222,14 @@ def search_features(
 class _Maker:
     """Transformers that were fitted to some rows, by setting; k-means runs once per exponent and number of centres."""
 
-    def __init__(self, data: TaskRows, rows: NDArray[np.bool_] | slice, seed: int, fold: int = 0) -> None:
+    def __init__(self, data: TaskRows, rows: NDArray[np.bool_] | slice, seed: int, fold: int | None = None) -> None:
         self.data = data
         self.rows = rows
         self.seed = seed
-        self.held_out = data.fold == fold
-        self.gram = data.gram(data.X, rows).with_rows()
+        self.fold = fold or 0
+        self.held_out = data.fold == self.fold
+        self.X = data.X if fold is None else data.inputs(fold)
+        self.gram = data.gram(self.X, rows).with_rows()
         self.placed: dict[tuple[float, int], RBFFeatures] = {}
 
     def __call__(self, setting: Setting) -> RBFFeatures:
@@ -206,24 +238,24 @@ class _Maker:
             scale = slope_scale(self.gram, exponent=setting.exponent, least=LEAST)
             features = RBFFeatures(setting.n_centers, scale=scale, random_state=self.seed)
             weight = None if self.data.weight is None else self.data.weight[self.rows]
-            self.placed[key] = features.fit(self.data.X[self.rows], sample_weight=weight)
+            self.placed[key] = features.fit(self.X[self.rows], sample_weight=weight)
         return self.placed[key].with_width(setting.width, linear=setting.linear)
 
 
 def _folds(data: TaskRows, setting: Setting, makers: list[_Maker], total: _Maker | None = None) -> Folds:
     """Folds whose features were fitted to their training rows; without a `total` that of what is held out."""
     judged = slice(None) if total else np.any([make.held_out for make in makers], axis=0)
-    by_fold = [(make(setting), make.rows, make.held_out) for make in makers]
+    by_fold = [(make(setting), make.rows, make.held_out, make.fold) for make in makers]
     return _folds_in(data, (total or makers[0])(setting), judged, by_fold)
 
 
-def _folds_in(data: TaskRows, total: Basis, judged: Any, by_fold: list[tuple[Basis, Any, Any]]) -> Folds:
+def _folds_in(data: TaskRows, total: Basis, judged: Any, by_fold: list[tuple[Basis, Any, Any, int]]) -> Folds:
     """Folds in given features: of the total with its rows, and of every fold with its training and held-out rows."""
     first = total.transform(data.X)
     trained = []
     held_out = []
-    for features, rows, others in by_fold:
-        X = _with_width(features, data.X, first.shape[1])
+    for features, rows, others, f in by_fold:
+        X = _with_width(features, data.inputs(f), first.shape[1])
         trained.append(data.gram(X, rows))
         held_out.append(data.gram(X, others))
     return Folds(data.gram(first, judged), tuple(held_out), tuple(trained))

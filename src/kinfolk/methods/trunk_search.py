@@ -65,9 +65,9 @@ def _try_given(data: TaskRows, asked: Any, callback: Callback | None) -> TrunkTr
     """A regressor whose first input is the number of the task."""
     prediction = np.full(len(data.y), np.nan)
     k = int(data.fold.max()) + 1
-    Z = np.column_stack([data.codes, data.X])
     for f in range(k):
         held_out = data.fold == f
+        Z = np.column_stack([data.codes, data.inputs(f)])
         prediction[held_out] = _fitted(asked, data, Z, trains(data.fold, f)).predict(Z[held_out])
         report(callback, "trunk", f + 1, k)
 
@@ -163,7 +163,7 @@ def _try_trees(data: TaskRows, callback: Callback | None) -> TrunkTrial:
     data = replace(data, y=data.y / unit)
     k = int(data.fold.max()) + 1
     held_out = [np.flatnonzero(data.fold == f) for f in range(k)]
-    grown = {n: [_Staged(data, data.X, trains(data.fold, f), n) for f in range(k)] for n in LEAVES}
+    grown = {n: [_Staged(data, data.inputs(f), trains(data.fold, f), n) for f in range(k)] for n in LEAVES}
     curves = {}
     for step, (leaves, folds) in enumerate(grown.items()):
         curves[leaves] = _curves(data, folds, held_out)
@@ -172,7 +172,7 @@ def _try_trees(data: TaskRows, callback: Callback | None) -> TrunkTrial:
     for f, rows in enumerate(held_out):
         others = [g for g in range(k) if g != f] or [f]
         leaves, rounds = _least(curves, others)
-        prediction[rows] = next(grown[leaves][f].staged(data.X[rows], data.codes[rows], rounds - 1))
+        prediction[rows] = next(grown[leaves][f].staged(data.inputs(f)[rows], data.codes[rows], rounds - 1))
     leaves, rounds = _least(curves, list(range(k)))
 
     def fit(X: Array) -> tuple[Any, Array, float]:
@@ -189,11 +189,12 @@ def _curves(data: TaskRows, folds: list[_Staged], held_out: list[NDArray[np.intp
     """Squared errors (k, rounds) on held-out rows; trees grow until more have not helped for a while."""
     weight = np.ones(len(data.y)) if data.weight is None else data.weight
     squared = np.zeros((len(folds), 0))
+    inputs = [data.inputs(f)[rows] for f, rows in enumerate(held_out)]
     for rounds in range(STEP, ROUNDS + 1, STEP):
         more = np.zeros((len(folds), STEP))
         for f, (one, rows) in enumerate(zip(folds, held_out, strict=True)):
             one.grow(rounds)
-            stages = one.staged(data.X[rows], data.codes[rows], rounds - STEP)
+            stages = one.staged(inputs[f], data.codes[rows], rounds - STEP)
             more[f] = [weight[rows] @ (data.y[rows] - stage) ** 2 for stage in stages]
         squared = np.hstack([squared, more])
         least = np.minimum.accumulate(squared.sum(axis=0))

@@ -15,7 +15,8 @@ from kinfolk.methods.independent import Independent
 from kinfolk.methods.model import Model
 from kinfolk.methods.pooled import Pooled
 from kinfolk.progress import Callback
-from kinfolk.rows.folds import Folds, folds_of_rows
+from kinfolk.rows.fold_numbers import fold_of_rows
+from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows, task_codes
 from kinfolk.rows.time_order import InTime
@@ -42,13 +43,13 @@ class TaskErrors:
     chance: Array | None = None
 
 
-def same_rows(one: GramStats | None, two: GramStats) -> bool:
-    """Whether two sets of statistics are of the same rows, to rounding."""
+def same_rows(one: GramStats | None, two: GramStats, *, learned: bool = False) -> bool:
+    """Whether two sets of statistics are of the same rows, to rounding; features that are `learned` do not count."""
     if one is None or not np.array_equal(one.labels, two.labels) or one.n_features != two.n_features:
         return False
     return all(
         np.allclose(a, b, rtol=1e-6, atol=1e-9 * float(np.abs(a).max(initial=0.0)))
-        for a, b in ((one.n, two.n), (one.y_mean, two.y_mean), (one.yy, two.yy), (one.b, two.b))
+        for a, b in ((one.n, two.n), (one.y_mean, two.y_mean), (one.yy, two.yy), *([] if learned else [(one.b, two.b)]))
     )
 
 
@@ -65,7 +66,8 @@ def task_errors(
     rows, X, gram : checked rows, their features, and their statistics
     groups : one label per row, kept on one side
     """
-    if model.gram is not None and not same_rows(model.gram, gram):
+    assert model.columns is not None
+    if model.gram is not None and not same_rows(model.gram, gram, learned=model.columns.learns):
         return _on_new_rows(model, model.gram, rows, gram.reindex(model.labels))
     folds = _folds(model, rows, X, gram, groups)
     whole = "whole groups of rows" if groups is not None else "the rows of each task spread over the folds"
@@ -106,7 +108,9 @@ def _folds(model: Model, rows: Rows, X: Array, gram: GramStats, groups: Any) -> 
         seed = model.method.random_state
     if groups is not None and isinstance(cv, int) and not isinstance(groups, InTime):
         cv = min(cv, len(np.unique(np.asarray(groups))))
-    return folds_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=seed)
+    fold = fold_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=seed)
+    assert model.columns is not None
+    return model.columns.folds(rows, X, gram, fold, isinstance(groups, InTime))
 
 
 def _on_new_rows(model: Model, training: GramStats, rows: Rows, test: GramStats) -> TaskErrors:

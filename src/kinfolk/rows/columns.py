@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
+from kinfolk.rows.fold_numbers import fold_of_rows
+from kinfolk.rows.folds import Folds, folds_as_seen, numbered_folds
 from kinfolk.rows.gaps import Gap
-from kinfolk.rows.gram import Array
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.levels import PARTS, CrossFitted
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tables import Table, read_table
 from kinfolk.rows.tasks import Rows, Schema, check_same_kind, held_against, read_for_predict, read_rows
@@ -75,6 +78,43 @@ class Columns:
     def categories(self) -> set[str]:
         """Names of the features that stand for one value of a text."""
         return self.transformer.categories() if isinstance(self.transformer, TableRules) else set()
+
+    def cross_fitted(self, rows: Rows, fold: NDArray[np.intp]) -> CrossFitted | None:
+        """How folds make what the features learn from the target; None if they learn nothing from it."""
+        if not self.learns:
+            return None
+        return CrossFitted.of(self.transformer.levels(rows.table.native), rows, fold)
+
+    @property
+    def learns(self) -> bool:
+        """Whether features are learned from the target."""
+        return isinstance(self.transformer, TableRules) and "learned" in self.transformer.found_kinds.values()
+
+    def of_training(self, rows: Rows, X: Array) -> Array:
+        """The features X of training rows, so that none has seen the target of its own row."""
+        if not self.learns:
+            return X
+        parts = fold_of_rows(rows, X, rows.gram(X, None), cv=PARTS, random_state=0)
+        crossed = self.cross_fitted(rows, parts)
+        assert crossed is not None
+        return self._with_basis(crossed.inputs(self._before_basis(rows, X)))
+
+    def _before_basis(self, rows: Rows, X: Array) -> Array:
+        return X if self.basis is None else self._transformed(rows.table)
+
+    def folds(self, rows: Rows, X: Array, gram: GramStats, fold: NDArray[np.intp], in_time: bool) -> Folds:
+        """Statistics of folds of training rows with the features X, each learned from what trains it."""
+        crossed = self.cross_fitted(rows, fold)
+        if crossed is None:
+            return numbered_folds(rows, X, gram, fold, in_time)
+
+        inputs = self._before_basis(rows, X)
+
+        def of(f: int | None) -> Folds:
+            seen = self._with_basis(crossed.inputs(inputs, f))
+            return numbered_folds(rows, seen, rows.gram(seen, gram.feature_names), fold, in_time)
+
+        return folds_as_seen(of(None), of)
 
     def plain_features(self, d: int) -> NDArray[np.intp]:
         """Places of those of the d features that are columns of numbers as they are."""
@@ -161,12 +201,13 @@ class Columns:
         return found
 
 
-def ruled(columns: Columns, table: Table) -> Columns:
+def ruled(columns: Columns, rows: Rows) -> Columns:
     """The columns with the rules of the package for whatever of a named table is no plain number."""
     schema = columns.schema
+    table = rows.table
     if table.names is None or schema.names is None or table.is_plain():
         return columns
-    rules = TableRules().fit(table.native)
+    rules = TableRules().fit(table.native, rows.y, rows.codes, rows.weight)
     if not rules.rules_:
         raise ValueError("no column is left to predict from: " + "; ".join(rules.notes()))
     used = tuple(name for name in schema.names if name == schema.task or name in rules.rules_)

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows
-from kinfolk.rows.time_order import InTime
 
 SCORINGS = ("pooled", "tasks", "normalised")
 
@@ -131,12 +129,11 @@ class Folds:
 
     def __add__(self, other: Folds) -> Folds:
         """The folds with more rows in each; tasks may be new."""
-        total, *parts = (one + two for one, two in zip(self._statistics(), other._statistics(), strict=True))
-        k = len(self)
-        return Folds(total, tuple(parts[:k]), tuple(parts[k:]) if parts[k:] else None)
-
-    def _statistics(self) -> tuple[GramStats, ...]:
-        return (self.total, *self.held_out, *(self.own or ()))
+        held_out = tuple(one + two for one, two in zip(self.held_out, other.held_out, strict=True))
+        own = None
+        if self.own is not None or other.own is not None:
+            own = tuple(self.training(f) + other.training(f) for f in range(len(self)))
+        return Folds(self.total + other.total, held_out, own)
 
     def scaled(self, factor: float) -> Folds:
         """The folds with the weight of every row multiplied by `factor`."""
@@ -195,14 +192,6 @@ def cv_error(errors: Array, total: GramStats, scoring: str) -> Array:
     return np.sqrt((mean_square / np.maximum(variance, floor)).mean(axis=-1))
 
 
-def folds_of_rows(
-    rows: Rows, X: Array, gram: GramStats, *, cv: Any, groups: Any = None, random_state: Any = None
-) -> Folds:
-    """Statistics of folds (see `fold_of_rows`) of checked rows with the features X, whose statistics are `gram`."""
-    fold = fold_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=random_state)
-    return numbered_folds(rows, X, gram, fold, isinstance(groups, InTime))
-
-
 def numbered_folds(rows: Rows, X: Array, gram: GramStats, fold: NDArray[np.intp], in_time: bool) -> Folds:
     """Statistics of folds with given numbers; in time those before each train, and -1 is never held out."""
     if in_time:
@@ -226,6 +215,17 @@ def folds_by_number(rows: Rows, X: Array, gram: GramStats, fold: NDArray[np.intp
         X[observed], rows.y[observed], rows.codes[observed], labels, fold[observed], weight=weight, feature_names=names
     )
     return replace(parts, total=gram)
+
+
+def folds_as_seen(whole: Folds, seen: Callable[[int], Folds]) -> Folds:
+    """Folds with features that their own training rows have made: `seen` gives those of all rows, for every fold."""
+    held_out = []
+    own = []
+    for f in range(len(whole)):
+        parts = seen(f)
+        held_out.append(parts.held_out[f])
+        own.append(parts.training(f))
+    return Folds(whole.total, tuple(held_out), tuple(own))
 
 
 def train_on_the_past(parts: Folds) -> Folds:

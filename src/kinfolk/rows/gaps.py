@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
@@ -42,6 +43,19 @@ def refilled(folds: Folds, gaps: Sequence[Gap]) -> Folds:
     changes = [_change(part, gaps) for part in own]
     held_out = [part.mapped(A) for part, A in zip(folds.held_out, changes, strict=True)]
     return Folds(folds.total, tuple(held_out), tuple(part.mapped(A) for part, A in zip(own, changes, strict=True)))
+
+
+def filled_in(X: Array, gaps: Sequence[Gap], known: NDArray[np.bool_], weight: Array | None = None) -> Array:
+    """The same for rows: X with gaps filled in by the means of the rows that are `known`."""
+    if not gaps:
+        return X
+    filled = X.copy()
+    w = np.where(known, 1.0 if weight is None else weight, 0.0)
+    for feature, mark, value in gaps:
+        there = w * (1 - X[:, mark])
+        if there.sum() > NONE_LEFT * w.sum():
+            filled[:, feature] += X[:, mark] * (there @ X[:, feature] / there.sum() - value)
+    return filled
 
 
 def _change(gram: GramStats, gaps: Sequence[Gap]) -> Array:

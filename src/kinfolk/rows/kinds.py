@@ -27,6 +27,7 @@ WRITTEN = {
 PLAIN = re.compile(r"[-+]?[\d.]+([eE][-+]?\d+)?|[-+]?(inf|nan)")
 NO_DIGITS = re.compile(r"[^\d.,eE+-]")
 NUMBERS = ("number", "comma", "truth")  # kinds of columns that become one number each
+WORDS = ("category", "learned")  # kinds of columns that hold words
 AT_ONCE = 100  # columns in a question: engines plan thousands of expressions badly
 DIGITS = re.compile(r"\d+")
 FIRST = 1000  # texts that are looked at before all are

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from kinfolk.rows.encoding import Array, Rule, encoded, level_numbers, mark_of, missing_in, names_of, texts_of
 from kinfolk.rows.gaps import Gap
 from kinfolk.rows.kinds import (
     CYCLES,
     MICROSECONDS,
     NUMBERS,
+    WORDS,
     TextCounts,
-    as_float,
-    as_written,
     day_format,
     is_date,
     is_number,
@@ -29,11 +29,10 @@ from kinfolk.rows.kinds import (
     text_counts,
     unusual_number,
 )
+from kinfolk.rows.levels import Levels, Observed, effects
 from kinfolk.rows.tables import may_count_rows
 from kinfolk.words import counted
 
-Array = NDArray[Any]
-Rule = dict[str, Any]  # what is done with a column, in numbers and texts, so that it can be stored
 REASONS = {
     "constant": "left out, since the same in all rows: {}",
     "empty": "left out, since empty: {}",
@@ -57,7 +56,9 @@ class TableRules(TransformerMixin, BaseEstimator):
     ================  ==================================================================================
     numbers           itself; missing values the mean, and a second column says where they were
     true and false    1 and 0
-    text              one column of 0 and 1 per frequent value, `max_categories` at most; the others together
+    text              one column of 0 and 1 per value
+    the same of many  what each value adds to the target beyond the task; without a target, or if nothing is to be
+    values            learned, one column per frequent value, `max_categories` at most, and the others together
     dates and times   days since the first; sine and cosine of the time of year, week and day, where they differ
     durations         days
     row numbers, ids  nothing: what counts the rows, or names each of them, knows nothing about the next
@@ -68,6 +69,7 @@ class TableRules(TransformerMixin, BaseEstimator):
     ----------
     categorical : columns to take as categories, even if they hold numbers
     max_categories : values of a text column that get a column of their own
+    learn : whether text of more values becomes what these add to the target
     scale : whether numbers and dates are put on one scale
     kinds : what columns hold, by name, as found in all rows; by default found in the rows of fit, and columns that
         carry nothing are left out
@@ -94,23 +96,37 @@ class TableRules(TransformerMixin, BaseEstimator):
         *,
         categorical: Iterable[str] = (),
         max_categories: int = 50,
+        learn: bool = True,
         scale: bool = False,
         kinds: Mapping[str, str] | None = None,
     ) -> None:
         self.categorical = categorical
         self.max_categories = max_categories
+        self.learn = learn
         self.scale = scale
         self.kinds = kinds
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Find out what the columns hold; lazy frames are asked for summaries of their columns."""
-        self.read(X)
+    def fit(
+        self, X: Any, y: Any = None, task: NDArray[np.intp] | None = None, sample_weight: Array | None = None
+    ) -> Self:
+        """Find out what the columns hold; lazy frames are asked for summaries of their columns.
+
+        With targets, also what each value of a text column of many adds to them, beyond the rows' tasks (by number).
+        """
+        self.read(X, learn=y is not None)
         if self.problems_:
             told = ". ".join(problem.text for problem in self.problems_.values())
             raise ValueError(f"{told}. Correct or empty these values, or drop the columns {list(self.problems_)}")
+        learned = [rule for rule in self.rules_.values() if rule["kind"] == "learned"]
+        if learned:
+            targets = Observed.of(np.asarray(y, dtype=np.float64), task, sample_weight)
+            for rule, column in zip(learned, self.levels(X), strict=True):
+                found = effects(column.number, column.size, targets)
+                std = float(np.std(np.append(found, 0.0)[column.number])) or 1.0
+                rule |= {"effects": found.tolist(), "std": std}
         return self
 
-    def read(self, X: Any, decimal: str = ".") -> Self:
+    def read(self, X: Any, decimal: str = ".", *, learn: bool = True) -> Self:
         """As `fit`, but problems are collected and nothing is raised; `decimal` is the likely mark of texts."""
         frame = nw.from_native(X)
         schema = frame.collect_schema()
@@ -118,7 +134,9 @@ class TableRules(TransformerMixin, BaseEstimator):
         texts = [name for name in names if is_text(schema[name]) or name in self.categorical]
         summed = [name for name in names if name not in texts and (is_number(schema[name]) or is_date(schema[name]))]
         found = summaries(frame, summed, schema)
-        verdicts: dict[str, Any] = {name: self._of_text(name, text_counts(frame, name), decimal) for name in texts}
+        verdicts: dict[str, Any] = {
+            name: self._of_text(name, text_counts(frame, name), decimal, learn and self.learn) for name in texts
+        }
         verdicts |= {name: self._of_number(name, found[name], schema[name]) for name in summed}
         verdicts = {name: verdicts.get(name) or _of_strange_type(name, frame, schema[name]) for name in names}
         self.rules_ = {name: rule for name, rule in verdicts.items() if isinstance(rule, dict)}
@@ -131,12 +149,12 @@ class TableRules(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Array:
         """The features of a data frame: columns are found by name, others are ignored."""
         frame = nw.from_native(X, eager_only=True)
-        parts = [_encoded(frame[name], rule, self.scale) for name, rule in self.rules_.items()]
+        parts = [encoded(frame[name], rule, self.scale) for name, rule in self.rules_.items()]
         return np.column_stack([column for part in parts for column in part])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the features."""
-        return np.array([out for name, rule in self.rules_.items() for out in _names(name, rule)], dtype=object)
+        return np.array([out for name, rule in self.rules_.items() for out in names_of(name, rule)], dtype=object)
 
     @property
     def plain(self) -> bool:
@@ -150,7 +168,7 @@ class TableRules(TransformerMixin, BaseEstimator):
 
     def _places(self) -> list[tuple[Rule, int, int]]:
         """The rule of every column, and the places of its first and its last feature."""
-        widths = [len(_names(name, rule)) for name, rule in self.rules_.items()]
+        widths = [len(names_of(name, rule)) for name, rule in self.rules_.items()]
         ends = np.cumsum(widths).tolist()
         return [(r, end - w, end - 1) for r, w, end in zip(self.rules_.values(), widths, ends, strict=True)]
 
@@ -162,13 +180,23 @@ class TableRules(TransformerMixin, BaseEstimator):
             if rule["gaps"] and rule["kind"] in NUMBERS
         ]
 
+    def levels(self, X: Any) -> list[Levels]:
+        """Text of many values in a table: the places of its features, and the number of every row's value."""
+        frame = nw.from_native(X, eager_only=True)
+        found = []
+        for name, (rule, first, _) in zip(self.rules_, self._places(), strict=True):
+            if rule["kind"] == "learned":
+                unit = rule.get("std", 1.0) if self.scale else 1.0
+                found.append(Levels(first, level_numbers(frame[name], rule), len(rule["levels"]), unit))
+        return found
+
     def numbers(self) -> NDArray[np.intp]:
         """Where the features of numbers are."""
         return np.array([first for rule, first, _ in self._places() if rule["kind"] in NUMBERS], dtype=np.intp)
 
     def categories(self) -> set[str]:
         """Names of the features that are 1 in the rows with one value of a text, and 0 in others."""
-        return {out for name, r in self.rules_.items() if r["kind"] == "category" for out in _names(name, r)}
+        return {out for name, r in self.rules_.items() if r["kind"] == "category" for out in names_of(name, r)}
 
     def notes(self) -> list[str]:
         """What is done with columns that are no plain numbers, in sentences."""
@@ -181,33 +209,31 @@ class TableRules(TransformerMixin, BaseEstimator):
             "durations are counted in days: {}": [name for name, rule in self.rules_.items() if rule.get("days")],
             "missing values are filled in, and a column says where they were: {}": gaps,
         }
-        encoded = []
+        told = []
         for name, rule in self.rules_.items():
-            if rule["kind"] == "category":
-                count = f"{len(rule['levels'])} categories"
-                if rule["others"]:
-                    rest = f"the others, {100 * rule['rare']:.0f} % of the rows, share a column"
-                    count = f"the {len(rule['levels'])} most frequent of {rule['found']:,} categories; {rest}"
-                encoded.append(f"column {name!r} is text and is one-hot encoded ({count})")
+            if rule["kind"] in WORDS:
+                told.append(_note_of_text(name, rule, self.learn))
             if rule.get("unusual"):
-                number = number_in(rule["unusual"], _mark(rule["kind"]))
-                encoded.append(f"column {name!r} is read as numbers: {rule['unusual']!r} is {number:.12g}")
-        return encoded + [sentence.format(some(names)) for sentence, names in about.items() if names]
+                number = number_in(rule["unusual"], mark_of(rule["kind"]))
+                told.append(f"column {name!r} is read as numbers: {rule['unusual']!r} is {number:.12g}")
+        return told + [sentence.format(some(names)) for sentence, names in about.items() if names]
 
     def remarks(self, X: Any) -> list[str]:
         """What new rows have that those of fit had not: categories and gaps."""
         frame = nw.from_native(X, eager_only=True)
         said = []
         for name, rule in self.rules_.items():
-            values = _texts(frame[name]) if rule["kind"] == "category" and not rule["others"] else []
+            known = rule["kind"] == "learned" or (rule["kind"] == "category" and not rule["others"])
+            values = texts_of(frame[name]) if known else []
             unknown = {value for value in values if value is not None} - set(rule.get("levels", ()))
             if unknown:
                 rows = counted(sum(value in unknown for value in values), "row")
+                count_as = "their mean" if rule["kind"] == "learned" else "none of the known ones"
                 said.append(
                     f"column {name!r}: {rows} with categories that fit has not seen ({some(sorted(unknown))}), which "
-                    "count as none of the known ones"
+                    f"count as {count_as}"
                 )
-            gaps = int(_missing(frame[name]).sum())
+            gaps = int(missing_in(frame[name]).sum())
             if gaps and not rule["gaps"]:
                 said.append(f"column {name!r}: {counted(gaps, 'missing value')}, filled in as the mean of fit")
         return said
@@ -231,7 +257,7 @@ class TableRules(TransformerMixin, BaseEstimator):
         rule = {"kind": what, **_middle(found["mean"], found["std"], found["min"], found["max"]), "gaps": gaps}
         return rule | ({"days": True} if kind == nw.Duration else {})
 
-    def _of_text(self, name: str, found: TextCounts, decimal: str = ".") -> Rule | str | Trouble:
+    def _of_text(self, name: str, found: TextCounts, decimal: str, learn: bool) -> Rule | str | Trouble:
         """What to do with a column of texts."""
         free = self.kinds is None
         texts, gaps = found.texts, found.missing > 0
@@ -241,6 +267,8 @@ class TableRules(TransformerMixin, BaseEstimator):
             return "empty" if kind == "empty" else "constant"
         if kind == "mixed":
             return trouble_with(name, list(texts))
+        if kind == "learned" and learn:
+            return {"kind": kind, "levels": sorted(texts), "gaps": gaps}
         if not texts:
             return {"kind": "category", "levels": [], "others": False, "gaps": True}
         if kind == "date":
@@ -248,22 +276,28 @@ class TableRules(TransformerMixin, BaseEstimator):
             times = [time for text in texts if (time := parsed(text, day or "")) is not None]
             return {"kind": "date", "day": day, **_date_rule(min(times), max(times), _cycles(times)), "gaps": gaps}
         if kind in NUMBERS:
-            values = np.array([number_in(text, _mark(kind)) for text in texts], dtype=float)
-            if not np.isfinite(values).all():
-                return Trouble(f"column {name!r} is too large for a number there", max(texts, key=len)[:40])
-            rows = np.array(list(texts.values()))
-            mean = float(np.average(values, weights=rows))
-            std = float(np.sqrt(np.average((values - mean) ** 2, weights=rows)))
-            middle = _middle(mean, std, values.min(), values.max())
-            return {"kind": kind, **middle, "gaps": gaps, "unusual": unusual_number(texts)}
+            return _of_numbers_as_text(name, kind, texts, gaps)
         many = len(texts) > self.max_categories
         if free and many and 2 * len(texts) > sum(texts.values()) and name not in self.categorical:
             return "names"
+        if free and many and learn:
+            return {"kind": "learned", "levels": sorted(texts), "gaps": gaps}
         frequent = sorted(texts, key=lambda text: (-texts[text], text))[: self.max_categories]
         rule = {"kind": "category", "levels": sorted(frequent if many else texts), "others": many, "gaps": gaps}
         if many:
             rule |= {"found": len(texts), "rare": 1 - sum(texts[text] for text in frequent) / sum(texts.values())}
         return rule
+
+
+def _of_numbers_as_text(name: str, kind: str, texts: dict[str, int], gaps: bool) -> Rule | Trouble:
+    values = np.array([number_in(text, mark_of(kind)) for text in texts], dtype=float)
+    if not np.isfinite(values).all():
+        return Trouble(f"column {name!r} is too large for a number there", max(texts, key=len)[:40])
+    rows = np.array(list(texts.values()))
+    mean = float(np.average(values, weights=rows))
+    std = float(np.sqrt(np.average((values - mean) ** 2, weights=rows)))
+    middle = _middle(mean, std, values.min(), values.max())
+    return {"kind": kind, **middle, "gaps": gaps, "unusual": unusual_number(texts)}
 
 
 def _of_strange_type(name: str, frame: Any, kind: Any) -> Trouble:
@@ -272,6 +306,21 @@ def _of_strange_type(name: str, frame: Any, kind: Any) -> Trouble:
     if kind == nw.Unknown and isinstance(frame, nw.DataFrame):  # narwhals has no name for it
         own = getattr(frame.to_native()[name], "dtype", kind)
     return Trouble(f"column {name!r} holds values of type {own}, which are neither numbers, dates nor text")
+
+
+def _note_of_text(name: str, rule: Rule, learn: bool) -> str:
+    levels = f"{len(rule['levels']):,}"
+    if rule["kind"] == "learned":
+        return (
+            f"column {name!r} is text with {levels} categories and becomes one number: what each adds to the target, "
+            "told by other rows than those it is used for"
+        )
+    count = f"{levels} categories"
+    if rule["others"]:
+        rest = f"the others, {100 * rule['rare']:.0f} % of the rows, share a column"
+        count = f"the {levels} most frequent of {rule['found']:,} categories; {rest}"
+        count += "" if learn else "; in memory it would be one number, learned from the target"
+    return f"column {name!r} is text and is one-hot encoded ({count})"
 
 
 def _names_rows(name: str, found: dict[str, Any]) -> bool:
@@ -298,93 +347,6 @@ def _date_rule(low: int, high: int, several: dict[str, bool]) -> Rule:
 
 def _cycles(times: list[Any]) -> dict[str, bool]:
     return {cycle: bool(np.ptp(np.array(times) / MICROSECONDS % length) > 1e-6) for cycle, length in CYCLES.items()}
-
-
-def _names(name: str, rule: Rule) -> list[str]:
-    gaps = [f"{name}_missing"] if rule["gaps"] else []
-    if rule["kind"] == "category":
-        others = [f"{name}_(other)"] if rule["others"] else []
-        return [*(f"{name}_{level}" for level in _own_columns(rule)), *others, *gaps]
-    if rule["kind"] == "date":
-        return [f"{name}_days", *(f"{name}_{w}_of_{c}" for c in rule["cycles"] for w in ("sin", "cos")), *gaps]
-    return [name, *gaps]
-
-
-def _own_columns(rule: Rule) -> list[str]:
-    """Levels with a column of their own: of two, one says it all."""
-    levels: list[str] = rule["levels"]
-    return levels[1:] if len(levels) == 2 and not rule["others"] and not rule["gaps"] else levels
-
-
-def _encoded(series: Any, rule: Rule, scale: bool) -> list[Array]:
-    """The features of one column."""
-    if rule["kind"] == "category":
-        missing = _missing(series)
-        columns = _one_hot(np.array(_texts(series), dtype=object), rule, missing)
-    else:
-        values = _floats(series, rule)
-        missing = np.isnan(values)
-        shift, unit = (rule["mean"], rule["std"]) if scale else (0.0, 1.0)
-        columns = [(np.where(missing, rule["mean"], values) - shift) / unit]
-        if rule["kind"] == "date":
-            angles = [2 * np.pi * (values + rule["origin"] / MICROSECONDS) / CYCLES[c] for c in rule["cycles"]]
-            waves = [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
-            columns += [np.where(missing, 0.0, wave) for wave in waves]
-    return [*columns, missing.astype(float)] if rule["gaps"] else columns
-
-
-def _one_hot(values: NDArray[Any], rule: Rule, missing: NDArray[np.bool_]) -> list[Array]:
-    columns = [(values == level).astype(float) for level in _own_columns(rule)]
-    if rule["others"]:
-        columns.append(1.0 - sum(columns) - missing)
-    return columns
-
-
-def _floats(series: Any, rule: Rule) -> Array:
-    """A column of numbers, truth values or dates as floats, NaN where nothing stands; dates as days since the first."""
-    if rule["kind"] != "date":
-        if not is_text(series.dtype):
-            return _as_floats(series)
-        return _from_texts(series, lambda text: number_in(text, _mark(rule["kind"])), "a number")
-    if is_text(series.dtype):
-        day = rule.get("day") or day_format([text for text in set(_texts(series)) if text is not None]) or ""
-        times = _from_texts(series, lambda text: parsed(text, day), "a date")
-    else:
-        times = _as_floats(series.dt.timestamp("us"))
-    return (times - rule["origin"]) / MICROSECONDS
-
-
-def _as_floats(series: Any) -> Array:
-    return np.asarray(as_float(series, series.dtype).to_numpy(), dtype=np.float64)
-
-
-def _from_texts(series: Any, read: Any, what: str) -> Array:
-    """Each different text is read once."""
-    texts = _texts(series)
-    known = {text: np.nan if text is None else read(text) for text in set(texts)}
-    for text, value in known.items():
-        if value is None:
-            raise ValueError(f"column {series.name!r} holds {text!r}, but it was {what} in fit: correct or empty it")
-    return np.array([known[text] for text in texts], dtype=float)
-
-
-def _texts(series: Any) -> list[str | None]:
-    """Values as text, None where nothing stands."""
-    words = is_text(series.dtype)
-    values = series.to_list() if words else series.cast(nw.String).to_list()
-    known = {value: as_written(value, words) for value in set(values)}
-    return [known[value] for value in values]
-
-
-def _missing(series: Any) -> NDArray[np.bool_]:
-    if is_text(series.dtype):
-        return np.array([text is None for text in _texts(series)])
-    return np.isnan(_as_floats(series)) if series.dtype.is_float() else series.is_null().to_numpy()
-
-
-def _mark(kind: str) -> str:
-    """The decimal mark of a column of numbers."""
-    return "," if kind == "comma" else "."
 
 
 def trouble_with(name: str, texts: list[str]) -> Trouble:

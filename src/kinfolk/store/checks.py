@@ -20,6 +20,7 @@ from kinfolk.methods.trees import TaskTree
 from kinfolk.methods.trunk import CATEGORIES, LEAVES, BoostedTrees, Trunk
 from kinfolk.rows.columns import Columns
 from kinfolk.rows.gram import GramStats
+from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tasks import Schema
 from kinfolk.solvers.equations import INTERCEPTS
 from kinfolk.store.archive import ModelFileError
@@ -210,6 +211,20 @@ def _check_columns(columns: Columns | None, T: int) -> None:
     require(limits is None or (np.ndim(limits) == 2 and len(limits) == 2), "the limits of features")
     known = all(type(step) in TRANSFORMERS.values() for step in columns.steps)
     require(known, "features that transform nothing")
+    if isinstance(columns.transformer, TableRules):
+        for rule in columns.transformer.rules_.values():
+            require(rule.get("kind") != "learned" or _is_learned(rule), "what the values of a text column add")
+
+
+def _is_learned(rule: dict[str, Any]) -> bool:
+    """Whether a rule has texts and as many finite numbers, in a unit above 0."""
+    levels: Any = rule.get("levels")
+    added: Any = rule.get("effects")
+    unit: Any = rule.get("std")
+    if not isinstance(levels, list) or not isinstance(added, list) or len(levels) != len(added):
+        return False
+    texts = all(isinstance(level, str) for level in levels) and type(rule.get("gaps")) is bool
+    return texts and all(type(value) is float and np.isfinite(value) for value in [unit, *added]) and unit > 0
 
 
 def _check_stream(stream: Stream, T: int) -> None:
