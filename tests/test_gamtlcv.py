@@ -186,7 +186,8 @@ def test_rbf_heads_follow_curves_that_lines_cannot():
     x = rng.uniform(-3, 3, size=(240, 2))
     y = np.sin(2 * x[:, 0]) * np.where(task < 3, 1.0, -1.0) + 0.05 * rng.normal(size=240)
     table = np.column_stack([task, x])
-    curved, straight = RBFGAMTL(task=0).fit(table, y), GAMTLCV(task=0, **QUICK).fit(table, y)
+    curved = RBFGAMTL(task=0).fit(table, y)
+    straight = GAMTLCV(task=0, nonlinear=False, **QUICK).fit(table, y)
     fresh = np.column_stack([np.repeat(np.arange(6), 30), rng.uniform(-2.5, 2.5, size=(180, 2))])
     truth = np.sin(2 * fresh[:, 1]) * np.where(fresh[:, 0] < 3, 1.0, -1.0)
     errors = [np.sqrt(((m.predict(fresh) - truth) ** 2).mean()) for m in (curved, straight)]

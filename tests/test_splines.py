@@ -9,7 +9,7 @@ from kinfolk import GAMTLCV, load
 from kinfolk.baselines import RandomSlopes
 from kinfolk.methods.curves import MOST_CURVES, BentSlopes
 from kinfolk.methods.rbf_search import TaskRows
-from kinfolk.methods.splines import FADE, KNOTS, TERMS, SplineFeatures
+from kinfolk.methods.splines import FADE, KNOTS, SplineFeatures
 from kinfolk.report.summary import summarize
 from kinfolk.rows.columns import Columns, ruled
 from kinfolk.rows.folds import Folds
@@ -17,6 +17,7 @@ from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.tasks import read_rows
 
+TERMS = KNOTS - 2
 QUICK = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,)}
 
 
@@ -92,10 +93,10 @@ def test_only_the_inputs_that_bend_most_are_bent():
     y = np.square(X[:, 2]) + np.abs(X[:, 5]) + 0.1 * rng.normal(size=len(X))
     phi = SplineFeatures().fit(X).transform(X)
     gram = GramStats.from_rows(phi, y, table[:, 0])
-    columns = BentSlopes(X.shape[1]).columns(gram)
+    columns = BentSlopes(X.shape[1], TERMS).columns(gram)
     assert len(columns) == MOST_CURVES * TERMS + X.shape[1]
     assert set(range(2 * TERMS, 3 * TERMS)) | set(range(5 * TERMS, 6 * TERMS)) < set(columns.tolist())
-    W = BentSlopes(X.shape[1]).learn(gram).coef
+    W = BentSlopes(X.shape[1], TERMS).learn(gram).coef
     np.testing.assert_array_equal(np.delete(W, columns, axis=1), 0.0)
 
 
@@ -117,7 +118,7 @@ def test_slopes_are_those_of_the_inputs_and_the_curves_have_coefficients_of_thei
     model = GAMTLCV(task=0, **QUICK).fit(table, y)
     task = table[:, 0].astype(int)
     phi = model.splines_.transform(table[:, 1:])
-    assert model.curve_coef_.shape == (12, 2 * TERMS)
+    assert model.curve_coef_.shape == (12, 2 * model.splines_.terms)
     both = np.column_stack([model.curve_coef_, model.coef_])
     np.testing.assert_allclose(np.sum(phi * both[task], axis=1) + model.intercept_[task], model.predict(table))
     assert list(model.coef_frame()) == ["intercept", *model.get_feature_names_out()] == ["intercept", "x0", "x1"]

@@ -191,7 +191,9 @@ class GAMTLCV(GraphRegressor):
         if data is not None:
             with limited_threads(len(data.labels), data.X.shape[1]):
                 asked = self.nonlinear if bends or self.nonlinear != "splines" else False
-                made = curves_of(data, asked, random_state=self.random_state)
+                # Rows that stay together say less than as many apart: a fine curve would follow them.
+                apart = groups is None and isinstance(self.cv, int)
+                made = curves_of(data, asked, fine=apart, random_state=self.random_state)
         stream = Stream(folds, *made)
         model = self._model_of(stream, columns, data)
         if self.nonlinear == "splines" and stream.splines is None and can_bend(inputs):

@@ -14,7 +14,7 @@ from kinfolk.methods.mixture import SLOPES, TOLERANCE, Learner, Member, Search, 
 from kinfolk.methods.model import Model, placed_columns
 from kinfolk.methods.random_slopes import RandomSlopes
 from kinfolk.methods.rbf_search import FeatureSearch, TaskRows, search_features
-from kinfolk.methods.splines import TERMS, SplineFeatures
+from kinfolk.methods.splines import KNOTS, SplineFeatures, knots_for
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.ridge import choose_penalty, typical_eigenvalue
@@ -22,6 +22,8 @@ from kinfolk.solvers.ridge import choose_penalty, typical_eigenvalue
 CURVES_RIDGE = 1e-4  # wide bumps are nearly collinear: without it their mean has wild errors away from the rows
 FIRST = 2  # folds on which splines must not lose to lines, to be tried on the others
 MOST_CURVES = 4  # inputs that are bent: those whose curves explain most
+MOST_TERMS = 20  # of all curves together
+STEPS = 100  # of their mixed model: what more of them change is far below its errors
 MOST_NUMBERS = 3_000_000  # in the statistics of splines: beyond, they cost more than all that is tried beside them
 MOST_VALUES = 20_000_000  # of the features of all rows
 ENOUGH = 1000  # rows that tell whether an input has several values
@@ -80,43 +82,52 @@ def can_bend(X: Array) -> bool:
     return len(SplineFeatures().fit(X[:ENOUGH]).columns_) > 0
 
 
-def spline_features(data: TaskRows) -> FeatureSearch | None:
+def spline_features(data: TaskRows, *, fine: bool) -> FeatureSearch | None:
     """Splines of the inputs and their folds; None if no input has values enough, or their statistics are too many.
 
-    Knots do not depend on the target, so all folds have those of all rows.
+    Knots do not depend on the target, so all folds have those of all rows. `fine` places more of them where tasks have
+    rows enough; rows must then be drawn one by one.
     """
-    features = SplineFeatures().fit(data.X, sample_weight=data.weight)
-    D = len(features.columns_) * TERMS + data.X.shape[1]
-    if not len(features.columns_) or len(data.labels) * D**2 > MOST_NUMBERS or len(data.y) * D > MOST_VALUES:
-        return None
-    folds = data.in_basis(features).folds()
-    return FeatureSearch(None, features, (features,) * len(folds), folds, {})
+    finest = knots_for(data.X, np.bincount(data.codes)) if fine else KNOTS
+    for knots in dict.fromkeys((finest, KNOTS)):
+        features = SplineFeatures(knots).fit(data.X, sample_weight=data.weight)
+        if len(features.columns_) and _fits(data, features.n_terms + data.X.shape[1]):
+            folds = data.in_basis(features).folds()
+            return FeatureSearch(None, features, (features,) * len(folds), folds, {})
+    return None
+
+
+def _fits(data: TaskRows, D: int) -> bool:
+    """Whether D features are few enough."""
+    return len(data.labels) * D**2 <= MOST_NUMBERS and len(data.y) * D <= MOST_VALUES
 
 
 @dataclass(frozen=True)
 class BentSlopes:
-    """A mixed model of the inputs, the last `inputs` features, and of the curves of those that bend most.
+    """A mixed model of the inputs, the last `inputs` features, and of the curves of those that bend most, `terms` each.
 
     Which these are is found among the rows at hand, so that folds judge it.
     """
 
     inputs: int
+    terms: int
 
     def learn(self, gram: GramStats) -> Model:
         """Random slopes on the chosen features; the others have coefficients of 0."""
         columns = self.columns(gram)
-        return OnColumns(RandomSlopes(tol=TOLERANCE), columns, np.ones(len(columns))).learn(gram)
+        return OnColumns(RandomSlopes(tol=TOLERANCE, max_iter=STEPS), columns, np.ones(len(columns))).learn(gram)
 
     def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """The model of all tasks of `gram`."""
         return self.learn(gram.with_rows()).among(gram)
 
     def columns(self, gram: GramStats) -> NDArray[np.intp]:
-        """The terms of at most `MOST_CURVES` inputs, which explain most of what common lines leave, and all inputs."""
+        """The terms of the inputs that bend most, which explain most of what common lines leave, and all inputs."""
         D = gram.n_features
         lines = np.arange(D - self.inputs, D)
-        terms = np.arange(D - self.inputs).reshape(-1, TERMS)
-        if len(terms) <= MOST_CURVES:
+        terms = np.arange(D - self.inputs).reshape(-1, self.terms)
+        most = min(MOST_CURVES, MOST_TERMS // self.terms)
+        if len(terms) <= most:
             return np.arange(D)
         G = gram.G.sum(axis=0)
         b = gram.b.sum(axis=0)
@@ -127,14 +138,15 @@ class BentSlopes:
             left = G[np.ix_(own, own)] - beside @ G[np.ix_(lines, own)]
             rest = b[own] - beside @ b[lines]
             explained.append(float(rest @ np.linalg.pinv(left, rcond=SINGULAR, hermitian=True) @ rest))
-        best = np.sort(np.argsort(-np.array(explained), kind="stable")[:MOST_CURVES])
+        best = np.sort(np.argsort(-np.array(explained), kind="stable")[:most])
         return np.concatenate([terms[best].ravel(), lines])
 
 
 def search_splines(found: FeatureSearch, lines: Search) -> Search:
     """The mixed model of splines on the folds that `lines` were tried on; dropped if it loses to them on two."""
     search = Search(found.folds, lines.n_jobs, lines.callback)
-    member = Member(f"curves, {SLOPES}", BentSlopes(lines.folds.total.n_features))
+    assert isinstance(found.features, SplineFeatures)
+    member = Member(f"curves, {SLOPES}", BentSlopes(lines.folds.total.n_features, found.features.terms))
     k = len(found.folds)
     last = range(max(k - FIRST, 0), k)  # in time, those with the most rows to train on
     usual = lines.trial(lines.usual()).errors
@@ -148,10 +160,12 @@ def search_splines(found: FeatureSearch, lines: Search) -> Search:
     return search
 
 
-def curves_of(data: TaskRows, nonlinear: bool | str, *, random_state: Any) -> tuple[FeatureSearch | None, ...]:
+def curves_of(
+    data: TaskRows, nonlinear: bool | str, *, fine: bool, random_state: Any
+) -> tuple[FeatureSearch | None, ...]:
     """The basis functions that are best on the folds, and splines, as they are asked for."""
     bumps = search_features(data, head_error, random_state=random_state) if nonlinear in (True, "auto") else None
-    return bumps, spline_features(data) if nonlinear in ("splines", "auto") else None
+    return bumps, spline_features(data, fine=fine) if nonlinear in ("splines", "auto") else None
 
 
 def heads_of(found: FeatureSearch) -> list[Member]:

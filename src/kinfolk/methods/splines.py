@@ -12,8 +12,9 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from kinfolk.rows.gram import TINY, Array
 
 # Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
-KNOTS = 5  # of every input; inputs with fewer distinct values have no curve
-TERMS = KNOTS - 2  # of every curve
+KNOTS = 5  # of every input, where tasks have few rows; inputs with fewer distinct values have no curve
+MOST_KNOTS = 12
+ROWS_PER_TERM = 4  # of the median task
 OUTER = 0.05  # quantile of the first knot, and of the last one from above
 LEAST_GAP = 1e-6  # between knots, of the range: an input that is nearly one value has no curve
 FADE = 1.0  # of the range, beyond its ends, over which a curve returns to its line, by a factor of e
@@ -30,9 +31,13 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
     coefficients of the terms say how a relation bends, and those of the inputs where it leads on average. Beyond the
     range of the input the terms are those of its end, and fade: a curve returns to its line.
 
+    Parameters
+    ----------
+    knots : K, of every input
+
     Attributes
     ----------
-    columns_ : (m,), positions of the inputs with at least five distinct values
+    columns_ : (m,), positions of the inputs with at least K distinct values
     ends_ : (2, m), least and largest value of these
     knots_ : (m, K), in units of the range; weights_ : (m, K, K - 2), of the cubes; lines_ : (m, 2, K - 2)
 
@@ -48,19 +53,27 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
 
     linear: ClassVar[bool] = True  # the inputs follow the terms
 
+    def __init__(self, knots: int = KNOTS) -> None:
+        self.knots = knots
+
+    @property
+    def terms(self) -> int:
+        """Features of every curve."""
+        return self.knots - 2
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Place the knots; y is not used, and rows that are there twice count once."""
         X = validate_data(self, X, dtype=np.float64)
         X = X if sample_weight is None else X[np.asarray(sample_weight) > 0]
         values = {j: np.unique(column) for j, column in enumerate(X.T)}
-        found = {j: _knots(v) for j, v in values.items()}
+        found = {j: _knots(v, self.knots) for j, v in values.items()}
         self.columns_ = np.array([j for j, knots in found.items() if knots is not None], np.intp)
         bent = [values[j] for j in self.columns_]
         m = len(bent)
         self.ends_ = np.array([[v[0] for v in bent], [v[-1] for v in bent]]).reshape(2, m)
-        self.knots_ = np.array([found[j] for j in self.columns_]).reshape(m, KNOTS)
-        self.weights_ = np.array([_weights(k) for k in self.knots_]).reshape(m, KNOTS, TERMS)
-        self.lines_ = np.zeros((m, 2, TERMS))
+        self.knots_ = np.array([found[j] for j in self.columns_]).reshape(m, self.knots)
+        self.weights_ = np.array([_weights(k) for k in self.knots_]).reshape(m, self.knots, self.terms)
+        self.lines_ = np.zeros((m, 2, self.terms))
         for i, v in enumerate(bent):
             self._take_line_away(i, (v - v[0]) / (v[-1] - v[0]))
         return self
@@ -91,13 +104,13 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         """`curve 1 of x`, `curve 2 of x`, ..., and then the names of the inputs."""
         check_is_fitted(self, "columns_")
         inputs = _check_feature_names_in(self, input_features)
-        terms = [f"curve {j} of {inputs[i]}" for i in self.columns_ for j in range(1, KNOTS - 1)]
+        terms = [f"curve {j} of {inputs[i]}" for i in self.columns_ for j in range(1, self.terms + 1)]
         return np.array([*terms, *inputs], dtype=object)
 
     @property
     def n_terms(self) -> int:
         """How many features come before the inputs."""
-        return TERMS * len(self.columns_)
+        return self.terms * len(self.columns_)
 
     def of_lines(self) -> tuple[Array, Array]:
         """Factors of the inputs among the features, and what is taken away from them before."""
@@ -105,11 +118,27 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         return np.ones(d), np.zeros(d)
 
 
-def _knots(values: Array) -> Array | None:
+def knots_for(X: Array, rows: Array) -> int:
+    """How many knots inputs X (n, d) carry, of tasks with so many `rows` (T,), so that no input loses its curve.
+
+    Every term has some rows of the median task, and every knot a value of its own.
+
+    Examples
+    --------
+    >>> x = np.arange(1000.0)[:, None]
+    >>> [knots_for(x, np.array([n])) for n in (3.0, 24.0, 1000.0)], knots_for(x % 7, np.array([1000.0]))
+    ([5, 8, 12], 7)
+    """
+    carried = int(np.clip(np.median(rows) // ROWS_PER_TERM + 2, KNOTS, MOST_KNOTS))
+    values = [len(np.unique(column)) for column in X.T]
+    return min([carried, *(count for count in values if count >= KNOTS)])
+
+
+def _knots(values: Array, count: int) -> Array | None:
     """Knots among distinct values, ascending, in units of their range; None where these do not carry a curve."""
-    if len(values) < KNOTS or not np.isfinite(values[-1] - values[0]):
+    if len(values) < count or not np.isfinite(values[-1] - values[0]):
         return None
-    knots = np.quantile((values - values[0]) / (values[-1] - values[0]), np.linspace(OUTER, 1 - OUTER, KNOTS))
+    knots = np.quantile((values - values[0]) / (values[-1] - values[0]), np.linspace(OUTER, 1 - OUTER, count))
     return np.asarray(knots) if np.diff(knots).min() > LEAST_GAP else None
 
 
