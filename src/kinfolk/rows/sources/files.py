@@ -31,7 +31,7 @@ KINDS = {
 UNPACKED = {"gz": None, "zst": None, "bz2": bz2.open, "xz": lzma.open}  # None: polars does it on the way
 REFUSED = ("zip", "tar", "kin", "json", "html", "pdf")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-SAMPLE = 2_000  # rows that decide on the types of a CSV, as long as the others agree
+SAMPLE = 2_000  # rows that decide on the types of a CSV, as long as the others agree; of dates, the first hundred
 MOST_COLUMNS = 5_000  # statistics of a task have so many numbers squared
 
 
@@ -184,13 +184,8 @@ class Source:
         }
         plain = self._plain(file)
         if (file, full) not in self._known:
-            rows = None if full else SAMPLE
-            # Dates that are not all written alike stay texts.
-            guess = pl.scan_csv(plain, try_parse_dates=not full, infer_schema_length=rows, **options)
-            inferred = guess.collect_schema()
-            # Whole numbers may be followed by others.
-            kinds = [pl.Float64 if kind.is_integer() else kind for kind in inferred.values()]
-            self._known[file, full] = list(zip(inferred, head.names, kinds, strict=True))
+            kinds = _kinds_in_text(plain, full, options)
+            self._known[file, full] = list(zip(kinds, head.names, kinds.values(), strict=True))
         known = self._known[file, full]
         schema = {as_written: types.get(name, kind) for as_written, name, kind in known}
         frame = pl.scan_csv(plain, schema=schema, **options).rename({as_written: name for as_written, name, _ in known})
@@ -246,6 +241,19 @@ class Source:
                         f"(with a decimal point), leave it out with drop={[name]!r}, or name it as the task column."
                     )
         return ValueError(f"{self.name} cannot be read: {first_line(error)}")
+
+
+def _kinds_in_text(file: Path, full: bool, options: dict[str, Any]) -> dict[str, Any]:
+    """Types of the columns of a text file by its first rows; by all of them, dates among texts, if it is `full`."""
+    pl = polars()
+    kinds = dict(pl.scan_csv(file, infer_schema_length=None if full else SAMPLE, **options).collect_schema())
+    dates = {} if full else pl.scan_csv(file, try_parse_dates=True, **options).collect_schema()
+    for name, kind in kinds.items():
+        if kind.is_integer():
+            kinds[name] = pl.Float64  # whole numbers may be followed by others
+        elif kind == pl.String and name in dates and dates[name].is_temporal():
+            kinds[name] = dates[name]
+    return kinds
 
 
 def open_source(path: str | os.PathLike[str], reading: Reading | None = None) -> Source:
