@@ -248,3 +248,39 @@ def test_wide_targets_streams_curves_trunks_and_comparisons_take_it():
     assert 0.9 < found.best_error_ < 2.0
     judged = compare(X, y, task="shop", methods=["pooled", "task-mean"], cv=3).judged
     assert judged["pooled"].tasks() < judged["task-mean"].tasks()
+
+
+def test_codes_with_leading_zeros_are_text_in_frames_and_files(tmp_path, capsys):
+    rng = np.random.default_rng(8)
+    code = rng.integers(400, size=900)
+    y = rng.normal(size=400)[code] + 0.1 * rng.normal(size=900)
+    table = pd.DataFrame({"shop": rng.integers(3, size=900), "zip": [f"{k:05d}" for k in 97 * code], "x": y, "n": code})
+    assert TableRules().fit(table[["zip", "n"]], y).found_kinds == {"zip": "learned", "n": "number"}
+    rows = tmp_path / "rows.csv"
+    table.assign(y=y, x=rng.normal(size=900)).to_csv(rows, index=False)
+    command = [
+        "fit",
+        str(rows),
+        "--task",
+        "shop",
+        "--target",
+        "y",
+        "--method",
+        "pooled",
+        "--out",
+        str(tmp_path / "a.kin"),
+    ]
+    assert main(command) == 0
+    assert "'zip' (" in capsys.readouterr().err
+    assert main(["predict", str(tmp_path / "a.kin"), str(rows), "--out", str(tmp_path / "out.csv")]) == 0
+    assert "has not seen" not in capsys.readouterr().err
+    predicted = pd.read_csv(tmp_path / "out.csv")["prediction"]
+    assert np.corrcoef(predicted, y)[0, 1] > 0.5
+
+
+def test_dates_that_end_after_the_first_rows_are_read_as_text(tmp_path):
+    days = [f"2024-01-{1 + k % 28:02d}" for k in range(150)] + ["soon", "later"] * 75
+    rows = tmp_path / "rows.csv"
+    pd.DataFrame({"shop": np.arange(300) % 3, "day": days, "y": np.arange(300.0) % 7}).to_csv(rows, index=False)
+    with pytest.warns(UserWarning, match="column 'day' is text and is one-hot encoded .30 categories"):
+        fit_file(Pooled(task="shop"), rows, target="y")

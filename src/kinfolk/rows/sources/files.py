@@ -18,7 +18,16 @@ from typing import Any, Self
 from urllib.parse import unquote
 
 from kinfolk.rows.kinds import MISSING, NO_DIGITS, TRUTH, WRITTEN
-from kinfolk.rows.sources.lines import SEPARATORS, Head, check_lines, first_line, is_utf8, open_text, read_head
+from kinfolk.rows.sources.lines import (
+    SEPARATORS,
+    Head,
+    check_lines,
+    first_line,
+    is_utf8,
+    kinds_in_text,
+    open_text,
+    read_head,
+)
 from kinfolk.rows.tables import JOINT, joint_parts
 
 KINDS = {
@@ -31,7 +40,6 @@ KINDS = {
 UNPACKED = {"gz": None, "zst": None, "bz2": bz2.open, "xz": lzma.open}  # None: polars does it on the way
 REFUSED = ("zip", "tar", "kin", "json", "html", "pdf")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-SAMPLE = 2_000  # rows that decide on the types of a CSV, as long as the others agree; of dates, the first hundred
 MOST_COLUMNS = 5_000  # statistics of a task have so many numbers squared
 
 
@@ -184,7 +192,7 @@ class Source:
         }
         plain = self._plain(file)
         if (file, full) not in self._known:
-            kinds = _kinds_in_text(plain, full, options)
+            kinds = kinds_in_text(pl, plain, full=full, **options)
             self._known[file, full] = list(zip(kinds, head.names, kinds.values(), strict=True))
         known = self._known[file, full]
         schema = {as_written: types.get(name, kind) for as_written, name, kind in known}
@@ -241,19 +249,6 @@ class Source:
                         f"(with a decimal point), leave it out with drop={[name]!r}, or name it as the task column."
                     )
         return ValueError(f"{self.name} cannot be read: {first_line(error)}")
-
-
-def _kinds_in_text(file: Path, full: bool, options: dict[str, Any]) -> dict[str, Any]:
-    """Types of the columns of a text file by its first rows; by all of them, dates among texts, if it is `full`."""
-    pl = polars()
-    kinds = dict(pl.scan_csv(file, infer_schema_length=None if full else SAMPLE, **options).collect_schema())
-    dates = {} if full else pl.scan_csv(file, try_parse_dates=True, **options).collect_schema()
-    for name, kind in kinds.items():
-        if kind.is_integer():
-            kinds[name] = pl.Float64  # whole numbers may be followed by others
-        elif kind == pl.String and name in dates and dates[name].is_temporal():
-            kinds[name] = dates[name]
-    return kinds
 
 
 def open_source(path: str | os.PathLike[str], reading: Reading | None = None) -> Source:
