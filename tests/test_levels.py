@@ -250,14 +250,15 @@ def test_wide_targets_streams_curves_trunks_and_comparisons_take_it():
     assert judged["pooled"].tasks() < judged["task-mean"].tasks()
 
 
-def test_codes_with_leading_zeros_are_text_in_frames_and_files(tmp_path, capsys):
+@pytest.mark.parametrize("written", [{}, {"sep": ";", "decimal": ","}])
+def test_codes_with_leading_zeros_are_text_in_frames_and_files(written, tmp_path, capsys):
     rng = np.random.default_rng(8)
     code = rng.integers(400, size=900)
     y = rng.normal(size=400)[code] + 0.1 * rng.normal(size=900)
     table = pd.DataFrame({"shop": rng.integers(3, size=900), "zip": [f"{k:05d}" for k in 97 * code], "x": y, "n": code})
     assert TableRules().fit(table[["zip", "n"]], y).found_kinds == {"zip": "learned", "n": "number"}
     rows = tmp_path / "rows.csv"
-    table.assign(y=y, x=rng.normal(size=900)).to_csv(rows, index=False)
+    table.assign(y=y, x=rng.normal(size=900)).to_csv(rows, index=False, **written)
     command = [
         "fit",
         str(rows),

@@ -270,7 +270,7 @@ class TableRules(TransformerMixin, BaseEstimator):
         texts, gaps = found.texts, found.missing > 0
         kind = "category" if name in self.categorical else kind_of_texts(list(texts), decimal)
         # The zeros of 01067 are part of its name.
-        kind = "category" if kind == "number" and any(map(ZEROS.fullmatch, texts)) else kind
+        kind = "category" if kind in ("number", "comma") and any(map(ZEROS.fullmatch, texts)) else kind
         kind = kind if self.kinds is None else self.kinds[name]
         if kind == "empty" or (free and len(texts) == 1 and not gaps):
             return "empty" if kind == "empty" else "constant"
