@@ -19,7 +19,9 @@ from kinfolk.rows.levels import CrossFitted, Levels, Observed, effects
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tasks import read_rows
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*becomes one number:UserWarning", "ignore:missing values:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:text with many categories:UserWarning", "ignore:missing values:UserWarning"
+)
 
 
 def town_table(n=1200, towns=120, tasks=6, size=1.0, seed=0):
@@ -46,7 +48,7 @@ def test_effects_are_those_of_the_mixed_model_with_tasks_and_values():
     Z = np.column_stack([task[:, None] == np.arange(T), level[:, None] == np.arange(L)]).astype(float)
     pull = np.concatenate([np.full(T, 1.0), np.full(L, 1 / 0.25)])  # noise over the variance of each
     exact = np.linalg.solve(Z.T @ Z + np.diag(pull), Z.T @ (y - y.mean()))[T:]
-    found = effects(level, L, Observed.of(y, task))
+    found = effects([Levels(0, level, L)], Observed.of(y, task), np.zeros((n, 0)))[0]
     assert np.corrcoef(found, exact)[0, 1] > 0.999
     assert np.abs(found - exact).max() < 0.1 * np.abs(exact).max()
 
@@ -67,10 +69,24 @@ def test_weights_are_rows_and_rows_without_a_target_tell_nothing():
     twice = np.arange(len(y)) % 3 == 0
     gone = np.arange(len(y)) % 3 == 1
     holed = np.where(gone, np.nan, y)
-    weighted = effects(level, 120, Observed.of(holed, task, np.where(twice, 2.0, 1.0)))
+    x = X[["x"]].to_numpy()
+    (weighted,) = effects([Levels(0, level, 120)], Observed.of(holed, task, np.where(twice, 2.0, 1.0)), x)
     rows = np.concatenate([np.flatnonzero(~gone), np.flatnonzero(twice)])
-    repeated = effects(level[rows], 120, Observed.of(y[rows], task[rows]))
+    (repeated,) = effects([Levels(0, level[rows], 120)], Observed.of(y[rows], task[rows]), x[rows])
     np.testing.assert_allclose(weighted, repeated, atol=1e-10)
+
+
+def test_effects_of_several_columns_are_found_beside_each_other_and_beside_numbers():
+    rng = np.random.default_rng(7)
+    n, L = 3000, 100
+    one = rng.integers(L, size=n)
+    two = np.where(rng.random(n) < 0.5, one, rng.integers(L, size=n))  # two columns that tell much the same
+    x = rng.normal(size=n) + one / L
+    v = rng.normal(size=(2, L))
+    y = v[0, one] + v[1, two] + 5 * x + rng.normal(size=n)
+    found = effects([Levels(0, one, L), Levels(1, two, L)], Observed.of(y), x[:, None])
+    for effect, exact in zip(found, v, strict=True):
+        assert np.corrcoef(effect, exact)[0, 1] > 0.95
 
 
 @pytest.mark.parametrize("in_time", [False, True])
@@ -159,7 +175,7 @@ def test_all_doors_learn_the_same(tmp_path, capsys):
     command = ["fit", str(rows), "--task", "shop", "--target", "y", "--method", "random-slopes", "--out", str(out)]
     assert main(command) == 0
     said = capsys.readouterr().err
-    assert "column 'town' is text with 120 categories and becomes one number" in said
+    assert "text with many categories becomes one number, what each category adds to the target" in said
     stored = kinfolk.load(out)
     np.testing.assert_allclose(stored.predict(X), RandomSlopes(task="shop").fit(X, y).predict(X), rtol=1e-6)
 
@@ -232,3 +248,40 @@ def test_wide_targets_streams_curves_trunks_and_comparisons_take_it():
     assert 0.9 < found.best_error_ < 2.0
     judged = compare(X, y, task="shop", methods=["pooled", "task-mean"], cv=3).judged
     assert judged["pooled"].tasks() < judged["task-mean"].tasks()
+
+
+@pytest.mark.parametrize("written", [{}, {"sep": ";", "decimal": ","}])
+def test_codes_with_leading_zeros_are_text_in_frames_and_files(written, tmp_path, capsys):
+    rng = np.random.default_rng(8)
+    code = rng.integers(400, size=900)
+    y = rng.normal(size=400)[code] + 0.1 * rng.normal(size=900)
+    table = pd.DataFrame({"shop": rng.integers(3, size=900), "zip": [f"{k:05d}" for k in 97 * code], "x": y, "n": code})
+    assert TableRules().fit(table[["zip", "n"]], y).found_kinds == {"zip": "learned", "n": "number"}
+    rows = tmp_path / "rows.csv"
+    table.assign(y=y, x=rng.normal(size=900)).to_csv(rows, index=False, **written)
+    command = [
+        "fit",
+        str(rows),
+        "--task",
+        "shop",
+        "--target",
+        "y",
+        "--method",
+        "pooled",
+        "--out",
+        str(tmp_path / "a.kin"),
+    ]
+    assert main(command) == 0
+    assert "'zip' (" in capsys.readouterr().err
+    assert main(["predict", str(tmp_path / "a.kin"), str(rows), "--out", str(tmp_path / "out.csv")]) == 0
+    assert "has not seen" not in capsys.readouterr().err
+    predicted = pd.read_csv(tmp_path / "out.csv")["prediction"]
+    assert np.corrcoef(predicted, y)[0, 1] > 0.5
+
+
+def test_dates_that_end_after_the_first_rows_are_read_as_text(tmp_path):
+    days = [f"2024-01-{1 + k % 28:02d}" for k in range(150)] + ["soon", "later"] * 75
+    rows = tmp_path / "rows.csv"
+    pd.DataFrame({"shop": np.arange(300) % 3, "day": days, "y": np.arange(300.0) % 7}).to_csv(rows, index=False)
+    with pytest.warns(UserWarning, match="column 'day' is text and is one-hot encoded .30 categories"):
+        fit_file(Pooled(task="shop"), rows, target="y")

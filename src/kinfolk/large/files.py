@@ -119,8 +119,9 @@ def fit_file(
 
     The same as `model.fit` on the table read whole, up to rounding, and to the draw of folds where the model
     cross-validates: text, dates, missing values and row numbers go by the same rules, which take a pass over the rows
-    before; plain numbers take one. `features` of the model may be a `StandardScaler`, which is fitted from the
-    statistics, or a transformer that has been fitted on a sample and frozen (`sklearn.frozen.FrozenEstimator`).
+    before; plain numbers take one. Only text of many values is not learned from the target, but one-hot encoded.
+    `features` of the model may be a `StandardScaler`, which is fitted from the statistics, or a transformer that has
+    been fitted on a sample and frozen (`sklearn.frozen.FrozenEstimator`).
 
     Parameters
     ----------

@@ -27,6 +27,7 @@ WRITTEN = {
 PLAIN = re.compile(r"[-+]?[\d.]+([eE][-+]?\d+)?|[-+]?(inf|nan)")
 NO_DIGITS = re.compile(r"[^\d.,eE+-]")
 NUMBERS = ("number", "comma", "truth")  # kinds of columns that become one number each
+ZEROS = re.compile(r"0\d+")  # a code, as postcodes are: nobody writes numbers so
 WORDS = ("category", "learned")  # kinds of columns that hold words
 AT_ONCE = 100  # columns in a question: engines plan thousands of expressions badly
 DIGITS = re.compile(r"\d+")

@@ -16,7 +16,7 @@ from kinfolk.rows.kinds import (
     CYCLES,
     MICROSECONDS,
     NUMBERS,
-    WORDS,
+    ZEROS,
     TextCounts,
     day_format,
     is_date,
@@ -31,7 +31,7 @@ from kinfolk.rows.kinds import (
 )
 from kinfolk.rows.levels import Levels, Observed, effects
 from kinfolk.rows.tables import may_count_rows
-from kinfolk.words import counted
+from kinfolk.words import counted, listed
 
 REASONS = {
     "constant": "left out, since the same in all rows: {}",
@@ -118,12 +118,15 @@ class TableRules(TransformerMixin, BaseEstimator):
             told = ". ".join(problem.text for problem in self.problems_.values())
             raise ValueError(f"{told}. Correct or empty these values, or drop the columns {list(self.problems_)}")
         learned = [rule for rule in self.rules_.values() if rule["kind"] == "learned"]
+        for rule in learned:
+            rule |= {"effects": [0.0] * len(rule["levels"]), "std": 1.0}
         if learned:
-            targets = Observed.of(np.asarray(y, dtype=np.float64), task, sample_weight)
-            for rule, column in zip(learned, self.levels(X), strict=True):
-                found = effects(column.number, column.size, targets)
-                std = float(np.std(np.append(found, 0.0)[column.number])) or 1.0
-                rule |= {"effects": found.tolist(), "std": std}
+            levels = self.levels(X)
+            others = np.delete(self.transform(X), [column.place for column in levels], axis=1)
+            found = effects(levels, Observed.of(np.asarray(y, dtype=np.float64), task, sample_weight), others)
+            for rule, column, values in zip(learned, levels, found, strict=True):
+                std = float(np.std(np.append(values, 0.0)[column.number])) or 1.0
+                rule |= {"effects": values.tolist(), "std": std}
         return self
 
     def read(self, X: Any, decimal: str = ".", *, learn: bool = True) -> Self:
@@ -186,7 +189,7 @@ class TableRules(TransformerMixin, BaseEstimator):
         found = []
         for name, (rule, first, _) in zip(self.rules_, self._places(), strict=True):
             if rule["kind"] == "learned":
-                unit = rule.get("std", 1.0) if self.scale else 1.0
+                unit = rule["std"] if self.scale else 1.0
                 found.append(Levels(first, level_numbers(frame[name], rule), len(rule["levels"]), unit))
         return found
 
@@ -211,11 +214,17 @@ class TableRules(TransformerMixin, BaseEstimator):
         }
         told = []
         for name, rule in self.rules_.items():
-            if rule["kind"] in WORDS:
+            if rule["kind"] == "category":
                 told.append(_note_of_text(name, rule, self.learn))
             if rule.get("unusual"):
                 number = number_in(rule["unusual"], mark_of(rule["kind"]))
                 told.append(f"column {name!r} is read as numbers: {rule['unusual']!r} is {number:.12g}")
+        many = [f"{name!r} ({len(r['levels']):,})" for name, r in self.rules_.items() if r["kind"] == "learned"]
+        if many:
+            told.append(
+                "text with many categories becomes one number, what each category adds to the target, learned from "
+                f"other rows: {listed(many)}"
+            )
         return told + [sentence.format(some(names)) for sentence, names in about.items() if names]
 
     def remarks(self, X: Any) -> list[str]:
@@ -262,6 +271,8 @@ class TableRules(TransformerMixin, BaseEstimator):
         free = self.kinds is None
         texts, gaps = found.texts, found.missing > 0
         kind = "category" if name in self.categorical else kind_of_texts(list(texts), decimal)
+        # The zeros of 01067 are part of its name.
+        kind = "category" if kind in ("number", "comma") and any(map(ZEROS.fullmatch, texts)) else kind
         kind = kind if self.kinds is None else self.kinds[name]
         if kind == "empty" or (free and len(texts) == 1 and not gaps):
             return "empty" if kind == "empty" else "constant"
@@ -310,11 +321,6 @@ def _of_strange_type(name: str, frame: Any, kind: Any) -> Trouble:
 
 def _note_of_text(name: str, rule: Rule, learn: bool) -> str:
     levels = f"{len(rule['levels']):,}"
-    if rule["kind"] == "learned":
-        return (
-            f"column {name!r} is text with {levels} categories and becomes one number: what each adds to the target, "
-            "told by other rows than those it is used for"
-        )
     count = f"{levels} categories"
     if rule["others"]:
         rest = f"the others, {100 * rule['rare']:.0f} % of the rows, share a column"

@@ -18,7 +18,16 @@ from typing import Any, Self
 from urllib.parse import unquote
 
 from kinfolk.rows.kinds import MISSING, NO_DIGITS, TRUTH, WRITTEN
-from kinfolk.rows.sources.lines import SEPARATORS, Head, check_lines, first_line, is_utf8, open_text, read_head
+from kinfolk.rows.sources.lines import (
+    SEPARATORS,
+    Head,
+    check_lines,
+    first_line,
+    is_utf8,
+    kinds_in_text,
+    open_text,
+    read_head,
+)
 from kinfolk.rows.tables import JOINT, joint_parts
 
 KINDS = {
@@ -31,7 +40,6 @@ KINDS = {
 UNPACKED = {"gz": None, "zst": None, "bz2": bz2.open, "xz": lzma.open}  # None: polars does it on the way
 REFUSED = ("zip", "tar", "kin", "json", "html", "pdf")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-SAMPLE = 2_000  # rows that decide on the types of a CSV, as long as the others agree
 MOST_COLUMNS = 5_000  # statistics of a task have so many numbers squared
 
 
@@ -184,13 +192,8 @@ class Source:
         }
         plain = self._plain(file)
         if (file, full) not in self._known:
-            rows = None if full else SAMPLE
-            # Dates that are not all written alike stay texts.
-            guess = pl.scan_csv(plain, try_parse_dates=not full, infer_schema_length=rows, **options)
-            inferred = guess.collect_schema()
-            # Whole numbers may be followed by others.
-            kinds = [pl.Float64 if kind.is_integer() else kind for kind in inferred.values()]
-            self._known[file, full] = list(zip(inferred, head.names, kinds, strict=True))
+            kinds = kinds_in_text(pl, plain, full=full, **options)
+            self._known[file, full] = list(zip(kinds, head.names, kinds.values(), strict=True))
         known = self._known[file, full]
         schema = {as_written: types.get(name, kind) for as_written, name, kind in known}
         frame = pl.scan_csv(plain, schema=schema, **options).rename({as_written: name for as_written, name, _ in known})

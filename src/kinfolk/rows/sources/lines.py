@@ -13,11 +13,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from kinfolk.rows.kinds import WRITTEN
+from kinfolk.rows.kinds import WRITTEN, ZEROS
 
 LONGEST_LINE = 2**20  # characters
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 PROBE = 20  # lines that decide on the separator
+SAMPLE = 2_000  # rows that decide on the types of columns, as long as the others agree; of dates, the first hundred
 
 
 class Head(NamedTuple):
@@ -237,3 +238,20 @@ def first_line(error: object) -> str:
     if type(error).__name__ == "PanicException":
         return "it is damaged, and its reader gave up. Write it again, or save it as CSV or Parquet"
     return (str(error).splitlines() or [type(error).__name__])[0][:200]
+
+
+def kinds_in_text(pl: Any, file: Path, *, full: bool, **options: Any) -> dict[str, Any]:
+    """Types of the columns of a text file by its first rows; by all of them, dates among texts, if it is `full`.
+
+    Whole numbers may be followed by others, so they are floats; those with zeros before them are codes, which are text.
+    """
+    kinds = dict(pl.scan_csv(file, infer_schema_length=None if full else SAMPLE, **options).collect_schema())
+    dates = {} if full else pl.scan_csv(file, try_parse_dates=True, **options).collect_schema()
+    kinds |= {name: dates[name] for name in dates if kinds[name] == pl.String and dates[name].is_temporal()}
+    whole = [name for name, kind in kinds.items() if kind.is_integer()]
+    if not whole:
+        return kinds
+    texts = pl.scan_csv(file, infer_schema=False, ignore_errors=True, truncate_ragged_lines=True, **options)
+    padded = pl.all().str.strip_chars().str.contains(f"^{ZEROS.pattern}$").any()
+    codes = texts.select(whole).head(SAMPLE).select(padded).collect().row(0)
+    return kinds | {name: pl.String if code else pl.Float64 for name, code in zip(whole, codes, strict=True)}

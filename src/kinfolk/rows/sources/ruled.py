@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from narwhals.exceptions import NarwhalsError
+
 from kinfolk.rows.kinds import MICROSECONDS, NUMBERS, kind_of_texts
 from kinfolk.rows.rules import TableRules, Trouble, trouble_with
 from kinfolk.rows.sources.files import Source, from_text, polars
@@ -45,11 +47,11 @@ def read_typed(source: Source, read: Any) -> Any:
     try:
         try:
             return read(False)
-        except pl.exceptions.PolarsError:
+        except (pl.exceptions.PolarsError, NarwhalsError):
             if not source.text:
                 raise
             return read(True)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, NarwhalsError) as error:
         raise source.explained(error) from None
 
 
