@@ -6,7 +6,7 @@ from scipy import sparse
 
 from kinfolk import GAMTL
 from kinfolk.solvers.graph import Candidates, candidates, learn_graph, nearest, squared_distances
-from kinfolk.solvers.graph.candidates import by_candidates
+from kinfolk.solvers.graph.candidates import by_candidates, graph_of_weights
 from kinfolk.solvers.graph.pairs import pairs_within
 
 RNG = np.random.default_rng(0)
@@ -169,6 +169,30 @@ def test_many_tasks_are_fitted_by_candidates_as_by_all_pairs(monkeypatch):
     sparse_way = GAMTL(task=0, **parameters).fit(table, y)
     assert sparse_way.optimality_["certified"] == 1.0
     np.testing.assert_allclose(sparse_way.coef_, dense.coef_, atol=1e-6)
+
+
+def test_where_rounds_are_few_those_between_leave_it_at_known_pairs_and_the_last_is_proven(monkeypatch):
+    for module in ("solvers.graph.candidates", "methods.gamtl.calibrate", "methods.gamtl.problem", "estimators.gamtl"):
+        monkeypatch.setattr(f"kinfolk.{module}.DENSE_TASKS", 100)
+    passes = []
+    monkeypatch.setattr(
+        "kinfolk.solvers.graph.candidates.pairs_within", lambda *pairs: passes.append(pairs) or pairs_within(*pairs)
+    )
+    rng = np.random.default_rng(1)
+    W = np.repeat(rng.normal(size=(15, 4)), 20, axis=0) + 0.2 * rng.normal(size=(300, 4))
+    X = rng.normal(size=(300, 8, 4))
+    y = (np.einsum("tnd,td->tn", X, W) + rng.normal(size=(300, 8))).ravel()
+    table = np.column_stack([np.repeat(np.arange(300), 8), X.reshape(-1, 4)])
+    model = GAMTL(task=0).fit(table, y)
+    few = len(passes)
+    assert (model.n_iter_, model.optimality_["certified"]) == (6, 1.0)
+    assert (np.diff(model.objective_history_) < 0).all()
+    monkeypatch.setattr(
+        "kinfolk.methods.gamtl.problem.graph_of_weights", lambda W, rough, **terms: graph_of_weights(W, **terms)
+    )
+    proven = GAMTL(task=0).fit(table, y)
+    assert few < len(passes) - few
+    assert model.objective_history_[-1] == pytest.approx(proven.objective_history_[-1], rel=1e-3)
 
 
 def test_far_tasks_among_many_do_not_stop_newton_where_no_interior_point_helps():

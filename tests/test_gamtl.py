@@ -319,7 +319,7 @@ def test_a_rise_within_the_noise_of_the_objective_is_none(noise, rounds):
     values = itertools.chain([1.0], itertools.repeat(1.0 + 1e-9))
     end = alternate(
         lambda A, W, rough: weights,
-        lambda W, dual: next(graphs),
+        lambda W, dual, rough: next(graphs),
         lambda W, A: next(values),
         weights.value,
         tol=1e-6,

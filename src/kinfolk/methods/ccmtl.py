@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.neighbors import NearestNeighbors
 
 from kinfolk.methods.given_graph import AlongGraph
 from kinfolk.methods.model import ByTask, Course, Model
@@ -140,6 +139,8 @@ def nearest_neighbors(W: Array, k: int) -> sparse.csr_array:
            [1., 0., 1.],
            [0., 1., 0.]])
     """
+    from sklearn.neighbors import NearestNeighbors  # a tenth of a second that other methods need not wait for
+
     T = len(W)
     k = min(int(k), T - 1)
     if k == 0:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
@@ -248,6 +247,8 @@ def _root_mean_square_slopes(gram: GramStats, factor: Array, penalty: float) -> 
 
 
 def _k_means(Z: Array, n_centers: int, weight: Array, random_state: Any) -> Array:
+    from sklearn.cluster import KMeans, MiniBatchKMeans  # a tenth of a second that lines need not wait for
+
     if len(Z) > MANY_ROWS:
         method = MiniBatchKMeans(n_centers, batch_size=4096, n_init=1, random_state=random_state)
     else:

@@ -16,7 +16,7 @@ from kinfolk.solvers.solution import Solution
 from kinfolk.words import warn_user
 
 WeightStep = Callable[[sparse.csr_array, Array, bool], Solution]
-GraphStep = Callable[[Array, Array | None], Solution]
+GraphStep = Callable[[Array, Array | None, bool], Solution]
 ROUNDING = 1e-12  # of the objective: a rise by no more is none
 FARTHEST = 100.0  # rounds of the last kind that one may look ahead
 MOMENTUM = 0.7  # of the last round, where rounds gather pace: 1 jumps past good optima, 0.5 takes longer
@@ -96,14 +96,17 @@ def alternate(
     arithmetic such a round never raises it. One that raises it by more than rounding is not taken, and the loop ends;
     there is a warning if it would have changed the objective by more than `tol`, or the graph.
 
+    Where few rounds are wanted, graphs of rounds that look ahead may be rough too: over known pairs. The second, which
+    is the first at coupled weights, and the last look at all pairs.
+
     Parameters
     ----------
     noise : absolute part of the rounding of the objective
     quiet : few rounds are wanted, so that nothing is said when `max_iter` ends the loop
     look_ahead : whether rounds start from where the last two point to; not for steps that depend on the last ones
     """
-    graph = graph_step(W, None)
     rough = look_ahead and len(W) > 1
+    graph = graph_step(W, None, rough and quiet and max_iter > 1)
     weights = weight_step(graph.value, W, rough)
     history = [objective(weights.value, graph.value)]
     secant = Secant(W, weights.value)
@@ -113,26 +116,29 @@ def alternate(
     while not converged and len(history) < max_iter:
         allowed = history[-1] + ROUNDING * max(np.abs(history)) + noise
         for start in [weights.value] if plain else [secant.ahead(), weights.value]:
-            following = graph_step(start, graph.dual)
-            moved = weight_step(following.value, start, start is not weights.value)
+            ahead = start is not weights.value
+            following = graph_step(start, graph.dual, ahead and quiet and 1 < len(history) < max_iter - 1)
+            moved = weight_step(following.value, start, ahead)
             if (value := objective(moved.value, following.value)) <= allowed:
                 break
         rise = (value - history[-1]) / max(np.abs(history))  # F may pass through zero on its way
         settled = abs(rise) <= tol and _settled(graph, following)
         # A secant may come to rest at a saddle, and rough weights differ by their last digits: only a round from the
         # last weights, solved exactly, tells that they are at the end.
-        converged = settled and start is weights.value and not rough
+        converged = settled and not ahead and not rough
         if not value <= allowed:
             stopped = rise
             break
         plain = plain or settled
-        rough = start is not weights.value
+        rough = ahead
         secant.take(start, moved.value)
         graph = following
         weights = moved
         history.append(value)
         report(callback, "fit", len(history), max_iter, history[-1])
     if rough:  # a round that was not taken may have ended the loop after it
+        if graph.certified < 1 and len(history) < max_iter:
+            graph = graph_step(weights.value, graph.dual, False)
         weights = weight_step(graph.value, weights.value, False)
         history[-1] = min(history[-1], objective(weights.value, graph.value))
     _warn(weights, graph, _what_is_left(converged or quiet, stopped, max_iter))

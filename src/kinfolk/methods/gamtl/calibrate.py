@@ -194,7 +194,7 @@ def calibrated(problem: Problem, theta: float, strength: float) -> Problem:
     W = start
     gamma = target
     for k in range(rounds := _rounds(len(start))):
-        graph = with_gamma(gamma).graph_step(W, None)
+        graph = with_gamma(gamma).graph_step(W, None, rough=True)
         degree = (1 - anchor) * graph.value.sum() / len(start) + anchor
         gamma = target / (2 * degree)
         if k + 1 < rounds:

@@ -123,14 +123,15 @@ class Problem(Penalty):
             found = min(found, solve_system(system, method=second, start=W), key=lambda step: step.residual)
         return replace(found, converged=found.converged and found.residual <= exact)
 
-    def graph_step(self, W: Array, dual: Array | None) -> Solution:
-        """The graph that is best for weights."""
+    def graph_step(self, W: Array, dual: Array | None, rough: bool = False) -> Solution:
+        """The graph that is best for weights; a `rough` step of very many tasks is so over the pairs that are known."""
         return graph_of_weights(
             W * self.scale,
             **self.graph_terms,
             method=self.graph_solver,
             start=dual,
             candidates=self.candidates,
+            rough=rough,
         )
 
     def objective(self, W: Array, A: sparse.csr_array) -> float:
@@ -253,7 +254,7 @@ class ProximalSteps:
         near = replace(self.problem, ridge=ridge, equations=replace(equations, b=equations.b + pay * W))
         return near.weight_step(A, W, rough)
 
-    def graph_step(self, W: Array, dual: Array | None) -> Solution:
+    def graph_step(self, W: Array, dual: Array | None, rough: bool = False) -> Solution:
         """The best graph for weights, near to the last one; the first has nothing to be near to."""
         if self.graph is None:
             found = self.problem.graph_step(W, dual)

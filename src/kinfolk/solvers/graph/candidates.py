@@ -46,6 +46,7 @@ TOO_MANY = 100  # pairs per task that say that the candidates were poor
 MOST_KEPT = 80  # pairs per task carried from one step to the next
 LEAST_PRICE = 1e-9  # of the farthest distance: multipliers over a price of zero would reach for all pairs
 SAME_THETA = 1e-9  # multipliers found at theta serve another theta this near
+ROUNDS = 12  # solves at most until no pair outside the candidates wants in
 ROUGH_ROUNDS = 2  # solves of a rough graph: on the pairs at hand, and on those that these asked for
 MOST_PAIRS = 10_000_000  # beyond, nobody reads a graph, and solving for it takes minutes
 
@@ -178,14 +179,17 @@ def graph_of_weights(
     method: str = "auto",
     start: Array | None = None,
     candidates: Candidates | None = None,
+    rough: bool = False,
 ) -> Solution:
     """The graph step at the coefficients W: all pairs for few tasks, certified candidates for many.
 
-    `candidates` carries what was learned about pairs from one call to the next.
+    `candidates` carries what was learned about pairs from one call to the next. A `rough` step of very many tasks,
+    after which there will be another, leaves it at the pairs that are known.
     """
     terms: dict[str, Any] = {"alpha": alpha, "beta": beta, "gamma": gamma, "self_loops": self_loops}
     if len(W) > min(FEW, DENSE_TASKS) and method != "primal_dual":
-        found = by_candidates(W, start=start, candidates=candidates, **terms)
+        rounds = 1 if rough and len(W) > DENSE_TASKS else ROUNDS
+        found = by_candidates(W, start=start, candidates=candidates, rounds=rounds, **terms)
         if len(W) > DENSE_TASKS or found.certified == 1 or (candidates is not None and candidates.rough):
             return found
     return learn_graph(squared_distances(W), method=method, start=start, **terms)
@@ -201,7 +205,7 @@ def by_candidates(
     start: Array | None = None,
     candidates: Candidates | None = None,
     k: int = NEIGHBORS,
-    rounds: int = 12,
+    rounds: int = ROUNDS,
 ) -> Solution:
     """Solve on candidates, add the pairs within reach, repeat until no pair outside wants in.
 
@@ -221,7 +225,7 @@ def by_candidates(
     step = partial(newton, alpha=alpha, beta=beta, gamma=gamma, self_loops=self_loops)
     if known.rough:
         step = partial(step, tol=GRAPH_ROUGH)
-        rounds = ROUGH_ROUNDS
+        rounds = min(rounds, ROUGH_ROUNDS)
     edges, z, solution = solve_on_pool(known, step, start, rounds)
     assert solution.dual is not None
     known.dual = theta, solution.dual / unit
