@@ -10,7 +10,7 @@ from html import escape
 from statistics import median
 from typing import Any
 
-LOST = ' style="color:#b3261e"'
+LOST = ";color:#b3261e"
 
 
 def counted(n: int, noun: str) -> str:
@@ -39,6 +39,17 @@ def listed(names: Sequence[str], most: int = 6) -> str:
     if len(names) > most + 1:  # one more name takes no more room than to say that there is one
         return f"{', '.join(names[:most])} and {len(names) - most:,} more"
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def sizes_of(sizes: Sequence[int]) -> str:
+    """How many tasks the groups have: all numbers if they are few, else the least and the largest.
+
+    Examples
+    --------
+    >>> sizes_of([12, 8]), sizes_of([9, 8, 7, 6, 5, 4, 3])
+    ('12 and 8', '3 to 9')
+    """
+    return listed([f"{size:,}" for size in sizes]) if len(sizes) <= 6 else f"{min(sizes):,} to {max(sizes):,}"
 
 
 def beginning(lines: Sequence[str], most: int, where: str) -> list[str]:
@@ -170,19 +181,20 @@ def html_table(rows: Sequence[Sequence[str]], caption: str = "") -> str:
     Examples
     --------
     >>> html_table([["gain"], ["-5 %"]])
-    '<table style="white-space:nowrap"><tr><th style="white-space:normal">gain</th></tr><tr><td \
-style="color:#b3261e">-5 %</td></tr></table>'
+    '<table><tr><th>gain</th></tr><tr><td style="white-space:nowrap;color:#b3261e">-5 %</td></tr></table>'
     """
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    lines = ["".join(f'<th style="white-space:normal">{escape(name)}</th>' for name in rows[0])]
-    lines += ["".join(f"<td{_style(cell)}>{escape(cell)}</td>" for cell in row) for row in rows[1:]]
-    return f'<table style="white-space:nowrap">{title}{"".join(f"<tr>{line}</tr>" for line in lines)}</table>'
+    lines = ["".join(f"<th>{escape(name)}</th>" for name in rows[0])]
+    lines += [
+        "".join(f'<td style="white-space:nowrap{_style(cell)}">{escape(cell)}</td>' for cell in row) for row in rows[1:]
+    ]
+    return f"<table>{title}{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
 def _style(cell: str) -> str:
     if cell.startswith("-") and cell.endswith("%"):
         return LOST
-    return "" if cell[:1] in "+-–0123456789" else ' style="text-align:left"'
+    return "" if cell[:1] in "+-–0123456789" else ";text-align:left"
 
 
 def plain(value: Any, digits: int | None = None) -> Any:

@@ -117,7 +117,7 @@ def test_compare_in_python_is_a_table_a_verdict_and_a_page():
     found = compare(X, y, task=0, methods=["task-mean", "pooled", all_methods()["random-slopes"]()], cv=3)
     assert found.use == "pooled"
     assert [row["method"] for row in found.table()][-1] == "task-mean"
-    assert "Use pooled" in repr(found) and "<td>pooled</td>" in found._repr_html_()
+    assert "Use pooled" in repr(found) and ">pooled</td>" in found._repr_html_()
 
 
 def test_compare_takes_wide_targets_with_gaps():

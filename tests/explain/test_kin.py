@@ -9,7 +9,7 @@ import pytest
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import Independent
 from kinfolk.datasets import load_car_parks, make_groups
-from kinfolk.explain import communities, kinship, sure_edges
+from kinfolk.explain import communities, groups, kinship, sure_edges
 from kinfolk.explain.kin import shrunk_noise
 from kinfolk.explain.summary import account
 from kinfolk.export import write_graph
@@ -132,7 +132,9 @@ def test_every_group_and_every_loner_has_a_sentence(model):
     assert found[-1].said.startswith("20 stands alone: ")
 
 
-def test_the_sentence_names_the_feature_that_was_made_to_differ():
+@pytest.mark.parametrize("exact_up_to", [groups.UNKNOWNS, 0])  # beyond it, errors come from the scatter within groups
+def test_the_sentence_names_the_feature_that_was_made_to_differ(monkeypatch, exact_up_to):
+    monkeypatch.setattr(groups, "UNKNOWNS", exact_up_to)
     W = np.ones((12, 4))
     W[6:, 2] = -1.0
     X, y = drawn(W, 40, 0)
@@ -159,8 +161,8 @@ def test_groups_whose_tasks_are_not_kin_are_called_loose_by_summary_page_and_com
     assert kinship(model).found and first == "No clear groups: these tasks differ by degrees."
     assert [said.split(" (")[0] for said in others] == ["Loose group 1", "Loose group 2", "Loose group 3"]
     assert communities(model)[0].said == others[0]
-    assert f"{first} The graph has 3 loose groups, of 12, 8 and 8 tasks." in summarize(model)["headline"]
-    assert "no clear groups, 3 loose of 12, 8 and 8 tasks" in "".join(account(model.model_, "gamtlcv", 1.0))
+    assert f"{first} There are 3 loose groups, of 12, 8 and 8 tasks." in summarize(model)["headline"]
+    assert "; 3 loose groups of 12, 8 and 8 tasks" in "".join(account(model.model_, "gamtlcv", 1.0))
     # What rows of a category have more than the other rows of the task, in units of the target.
     assert "when_weekend noon +19.7 (elsewhere -14.7)" in others[2]
 

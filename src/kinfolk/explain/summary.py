@@ -8,7 +8,6 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kinfolk.explain.groups import BY_DEGREES, group_sentences, only_loose, without_groups
 from kinfolk.explain.kin import Kinship, kinship
@@ -29,6 +28,7 @@ from kinfolk.words import (
     listed,
     middle_decimals,
     percent,
+    sizes_of,
 )
 
 NINETY = 1.645  # standard errors on either side of a 90 % interval
@@ -115,7 +115,8 @@ class Summary:
         hidden = len(self.tasks) - len(shown)
         more = f"the first {SHOWN_TASKS}, {hidden:,} more in frame()" if hidden else ""
         cells = [["task", *self.columns]]
-        written = [_cells(key, values) for key, values in self.columns.items()]
+        like = {"error": self.columns.get("alone")}  # the two are compared
+        written = [_cells(key, values, like.get(key) or values) for key, values in self.columns.items()]
         cells += [[str(self.tasks[t]), *(column[t] for column in written)] for t in shown]
         spread = np.abs(self.coef[:-1, 1:]).std(axis=0) if len(self.tasks) > 2 else np.zeros(len(self.names) - 1)
         features = [0, *sorted(1 + np.argsort(-spread, kind="stable")[:SHOWN_FEATURES])]
@@ -124,11 +125,12 @@ class Summary:
         style = {j: f".{middle_decimals(self.coef[:, j], 3)}f" for j in features}
         lines += [[str(self.tasks[t]), *(self._interval(t, j, style[j]) for j in features)] for t in shown]
         if self.components:
-            between = (f"{self.components[BETWEEN + self.names[j]]:{style[j]}}" for j in features)
-            lines.append(["sd between tasks", *between])
-        said = captioned("Coefficients with 90 % intervals", of if len(features) < len(self.names) else "", more)
-        if self.components:
-            said += f"; standard deviation of the noise {self.components['noise']:.3g}"
+            between = [self.components[BETWEEN + self.names[j]] for j in features]
+            lines.append(["sd between tasks", *(f"{sd:{style[j]}}" for sd, j in zip(between, features, strict=True))])
+        noise = f"; standard deviation of the noise {self.components['noise']:.3g}" if self.components else ""
+        said = (
+            captioned("Coefficients with 90 % intervals", of if len(features) < len(self.names) else "", more) + noise
+        )
         return [(captioned("Tasks", more), cells), (said, lines)]
 
     def _interval(self, t: int, j: int, style: str) -> str:
@@ -222,7 +224,7 @@ def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdic
         said.insert(max(len(said) - 1, 0), graph_sentence(gain, model.details["graph_helps_"]))
     if "splines_" in model.details:
         bent = Gain(*model.details["nonlinear_gain_"])
-        sentence = f"Curves (splines of the inputs) {lowers(bent, it='they')} beyond lines alone."
+        sentence = f"Curves (splines of the features) {lowers(bent, it='they')} beyond lines alone."
         said.insert(max(len(said) - 1, 0), sentence)
     if model.details.get("nonlinear_gain_", "tried") is None:
         said.insert(max(len(said) - 1, 0), "Curves were not tried: the table is too large for them.")
@@ -271,24 +273,13 @@ def grouping(model: Model, kin: Kinship | None = None) -> str:
     if kin is not None and not kin.found:
         said.append("no groups stand out")
     elif len(sizes):
-        of = f"of {sizes_of(sizes)} {'task' if sizes.sum() == 1 else 'tasks'}"
-        loose = only_loose(model, kin)
-        said.append(f"no clear groups, {len(sizes)} loose {of}" if loose else f"{counted(len(sizes), 'group')} {of}")
+        of = f"of {sizes_of(sizes.tolist())} {'task' if sizes.sum() == 1 else 'tasks'}"
+        what = "loose group" if only_loose(model, kin) else "group"
+        said.append(f"{counted(len(sizes), what)} {of}")
     alone = int((group < 0).sum())
     if alone:
         said.append(f"{counted(alone, 'task')} {'stands' if alone == 1 else 'stand'} alone")
     return "; ".join(said)
-
-
-def sizes_of(sizes: NDArray[np.intp]) -> str:
-    """How many tasks the groups have: all numbers if they are few, else the least and the largest.
-
-    Examples
-    --------
-    >>> sizes_of(np.array([12, 8])), sizes_of(np.arange(9, 1, -1))
-    ('12 and 8', '2 to 9')
-    """
-    return listed([f"{size:,}" for size in sizes]) if len(sizes) <= 6 else f"{sizes.min():,} to {sizes.max():,}"
 
 
 def group_lines(model: Model, kin: Kinship | None) -> list[str]:
@@ -393,10 +384,10 @@ def as_frame(columns: dict[str, Any], index: Sequence[Any] | None = None) -> Any
     return pd.DataFrame(columns, index=None if index is None else pd.Index(index, name="task"))
 
 
-def _cells(key: str, values: Sequence[Any]) -> list[str]:
-    """A column of the table of tasks; all numbers of a column have the same decimals."""
+def _cells(key: str, values: Sequence[Any], like: Sequence[Any]) -> list[str]:
+    """A column of the table of tasks; all its numbers have the decimals that those of `like` need."""
     styles = {"gain": lambda value: percent(value, sign=True), "trunk": "{:.0%}".format, "confidence": "{:.2f}".format}
-    known = [value for value in values if value is not None and np.isfinite(value)]
+    known = [value for value in like if value is not None and np.isfinite(value)]
     whole = all(value == round(value) for value in known)
     style = styles.get(key, f"{{:,.{0 if whole else middle_decimals(known, 4)}f}}".format)
     return ["–" if value is None or not np.isfinite(value) else style(value) for value in values]

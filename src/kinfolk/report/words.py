@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from kinfolk.explain.groups import BY_DEGREES, only_loose, without_groups
 from kinfolk.explain.kin import Kinship
-from kinfolk.explain.summary import sizes_of, title, verdict_of
+from kinfolk.explain.summary import title, verdict_of
 from kinfolk.judge.verdict import HELPS, HURTS, Verdict
 from kinfolk.methods.model import Model
 from kinfolk.report.errors import TaskErrors
 from kinfolk.report.plain import in_text, short
-from kinfolk.words import counted, cut, listed, written
+from kinfolk.words import counted, cut, listed, sizes_of, written
 
 CERTIFICATES = {
     "weights_residual": "Gradient in the coefficients, relative (0 at the optimum for the final graph)",
@@ -72,9 +72,9 @@ def _grouping(model: Model, names: list[str], groups: NDArray[np.intp], kin: Kin
     if kin is not None and not kin.found:
         said.append(without_groups(model))
     elif len(sizes) > 1:
-        form = f"{BY_DEGREES}. The graph has" if only_loose(model, kin) else "The tasks form"
+        form = f"{BY_DEGREES}. There are" if only_loose(model, kin) else "The tasks form"
         what = "loose group" if only_loose(model, kin) else "group"
-        said.append(f"{form} {counted(len(sizes), what)}, of {sizes_of(sizes)} tasks.")
+        said.append(f"{form} {counted(len(sizes), what)}, of {sizes_of(sizes.tolist())} tasks.")
     elif len(sizes) == 1:
         said.append(f"{BY_DEGREES}." if only_loose(model, kin) else "The tasks form one group.")
     alone = [names[t] for t in np.flatnonzero(groups < 0)]
