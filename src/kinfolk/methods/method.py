@@ -32,7 +32,7 @@ from kinfolk.rows.folds import Folds, folds_of_rows
 from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.sources.frames import is_lazy, predict_frame
-from kinfolk.rows.tables import task_name
+from kinfolk.rows.tables import read_table, task_name
 from kinfolk.rows.tasks import Rows, Schema, read_rows
 from kinfolk.rows.time_order import in_order
 from kinfolk.threads import limited_threads
@@ -279,6 +279,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R squared over all rows; for wide targets the mean over tasks, each over its observed rows."""
+        y = read_table(X).split(y)[1] if isinstance(y, str) else y
         y = np.asarray(y, dtype=np.float64)
         prediction = self.predict(X)
         if y.ndim == 1 or prediction.ndim == 1:
