@@ -264,3 +264,13 @@ def test_slopes_that_differ_by_less_than_targets_are_rounded_do_not_differ():
     found = fitted((X, np.full(9, -2e6), np.repeat([0, 1], [4, 5])), covariance="full", intercept="free")
     assert (found.relevance == 0).all()
     assert 1e-2 < np.abs(found.root()).max() < 1e2  # distances in a metric of 1e-160 would overflow
+
+
+def test_small_tasks_beside_a_large_one_have_levels_of_their_own():
+    rng = np.random.default_rng(2)
+    task = np.repeat(np.arange(3), (20_000, 2, 1))
+    X = rng.normal(size=(len(task), 2))
+    y = 2 * X[:, 0] + np.array([0.0, 1.0, 2.0])[task] + 0.1 * rng.normal(size=len(task))
+    found = fit_random_effects(GramStats.from_rows(X, y, task))
+    assert (np.diff(found.history) >= -1e-6).all()
+    assert np.allclose(found.intercept, [0.0, 1.0, 2.0], atol=0.3)

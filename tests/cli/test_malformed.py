@@ -1,13 +1,14 @@
 """Files that are not the table they should be: one line each, with place and remedy, through the installed command."""
 
+import os
 import resource
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from tables_for_tests import kinfolk, shops, write
 
-from kinfolk.rows.sources.files import Reading
-from kinfolk.rows.sources.lines import may_have_short_lines
+from kinfolk.rows.sources.files import Reading, open_source
+from kinfolk.rows.sources.lines import is_utf8, may_have_short_lines
 
 
 def lines(*texts):
@@ -18,6 +19,10 @@ GOOD = ["shop,size,sales", *(f"{shop},{k}.5,{k + shop}" for shop in (1, 2) for k
 FILES = {
     "empty": b"",
     "header_only": b"shop,size,sales\n",
+    "blank": b"\n\n\n",
+    "blank_above": b"\n" + lines(*GOOD),
+    "old_mac": lines(*GOOD).replace(b"\n", b"\r"),
+    "parquet_inside": b"PAR1\x15\x04\x15",
     "missing_column": lines("shops,size,sales", *GOOD[1:]),
     "one_column": lines("shop size sales", "1 2 3"),
     "text_in_numbers": lines(*GOOD, "2,oops,3"),
@@ -43,6 +48,10 @@ FILES = {
 }
 ERRORS = {
     "empty": "empty.csv is empty: the first line must name the columns",
+    "blank": "blank.csv: the first line is blank, but must name the columns",
+    "blank_above": "blank_above.csv: the first line is blank, but must name the columns",
+    "old_mac": "old_mac.csv: lines end in a carriage return alone. Save it with line feeds",
+    "parquet_inside": "parquet_inside.csv is no text: it begins as a file ending in .parquet does",
     "header_only": "header_only.csv has a header but no rows",
     "missing_column": "missing_column.csv has no column 'shop' (--task). Did you mean 'shops'? Its columns are",
     "one_column": "is the separator another one? Name it on the command line with --delimiter",
@@ -208,3 +217,22 @@ def test_wrong_arguments_are_told_with_the_nearest_right_one(arguments, error, t
     assert main([*arguments, "--task", "shop", "--target", "sales", "--quiet"]) == 1
     said = capsys.readouterr().err
     assert error in said and said.count("\n") == 1
+
+
+def test_an_encoding_that_is_none_of_text(tmp_path):
+    (tmp_path / "t.csv").write_bytes(lines(*GOOD))
+    with pytest.raises(ValueError, match="unknown encoding 'base64'"):
+        is_utf8(tmp_path / "t.csv", "base64")
+
+
+def test_a_link_to_nothing_is_called_that(tmp_path):
+    (tmp_path / "t.csv").symlink_to("gone.csv")
+    with pytest.raises(FileNotFoundError, match="t.csv' is a link to a file that is not there$"):
+        open_source(tmp_path / "t.csv")
+
+
+def test_a_pipe_is_not_called_empty(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("-", tmp_path / "pipe"):
+        with pytest.raises(ValueError, match="a table is read more than once, and a pipe or device only once"):
+            open_source(name)

@@ -202,3 +202,15 @@ def test_stdout_holds_one_thing(folder, capsys):
     capsys.readouterr()
     assert main([*PREDICT, "--out", "-", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 72
+
+
+def test_a_table_is_written_in_the_format_that_its_name_promises(folder, capsys):
+    polars = pytest.importorskip("polars")
+    assert main(["predict", "model.kin", "data.csv", "--out", "p.parquet"]) == 0
+    assert main(["predict", "model.kin", "data.csv", "--out", "p.csv"]) == 0
+    written = polars.read_parquet("p.parquet")
+    assert written.equals(polars.read_csv("p.csv", schema_overrides=written.schema))
+    for name in ("p.xlsx", "p.csv.gz", "p.arrow"):
+        assert main(["predict", "model.kin", "data.csv", "--out", name]) == 1
+        assert "predictions are written as CSV or Parquet" in capsys.readouterr().err
+        assert not Path(name).exists()

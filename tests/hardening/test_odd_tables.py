@@ -285,3 +285,28 @@ def test_a_column_far_from_zero_that_varies_is_not_called_constant():
     y += 3 * X[:, 2]
     X[:, 2] = 1e9 + 1e-3 * X[:, 2]  # ten thousand times what its digits hold
     assert np.allclose(GAMTL(task=0).fit(X, y).coef_[:, 1], 3e3, rtol=0.5)
+
+
+def test_a_model_is_judged_by_the_column_that_it_was_fitted_to():
+    table, y = frame()
+    model = Independent(task="task").fit(table.assign(y=y), "y")
+    assert model.score(table.assign(y=y), "y") == model.score(table, y)
+
+
+def test_groups_of_any_types_stay_together():
+    X, y = rows(n=20)
+    labels = np.arange(len(y)) % 7
+    mixed = np.array([str(k) if k % 2 else k for k in labels], dtype=object)
+    model = GAMTLCV(task=0, **SMALL)
+    assert np.array_equal(model.fit(X, y, groups=mixed).coef_, model.fit(X, y, groups=labels).coef_)
+    mixed[5] = None
+    with pytest.raises(ValueError, match="groups has a missing label in row 5"):
+        model.fit(X, y, groups=mixed)
+
+
+def test_wide_targets_that_came_as_texts():
+    X, y = rows(T=1, n=20)
+    Y = np.column_stack([y, 2 * y])
+    assert np.array_equal(Independent().fit(X, Y.astype(str)).coef_, Independent().fit(X, Y).coef_)
+    with pytest.raises(ValueError, match="y holds text like 'none'"):
+        Independent().fit(X, np.where(Y > 1, "none", Y.astype(str)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from kinfolk.export.graphs import write_csv
 from kinfolk.files import STDOUT, replacing
 from kinfolk.memory import in_words
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.rows.sources.files import Source, check_column
+from kinfolk.rows.sources.files import KINDS, UNPACKED, Source, check_column, ending, polars
 from kinfolk.rows.tables import task_name
 
 
@@ -25,6 +26,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     options.out = None if options.out == STDOUT else options.out
     outputs = {"--out": (options.out, "table of predictions")}
     check_outputs(outputs, options, console, inputs=read_files(options.model, options.data))
+    check_format(options.out)
     model = load_model(options.model)
     model.set_params(unseen=options.unseen or model.unseen)
     source = open_table(options, console)
@@ -36,8 +38,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     rows = rows_for(model, source, options, console, also={})
     columns = predicted(model, rows, options)
     if options.out:
-        with replacing(options.out) as partial, partial.open("w", encoding="utf-8", newline="") as file:
-            write_columns(columns, file, safe=options.safe_csv)
+        write_table(columns, options)
         console.say(f"{len(rows):,} predictions in {options.out}")
     elif not options.json:
         write_columns(columns, sys.stdout, safe=options.safe_csv)
@@ -84,6 +85,24 @@ def kept_columns(rows: Any, options: argparse.Namespace) -> list[str]:
     for name in asked or []:
         check_column(name, rows.columns, options.data.name, "--keep")
     return asked or []
+
+
+def check_format(out: Path | None) -> None:
+    """Refuse an ending that promises another format than is written."""
+    if out is not None and (KINDS.get(ending(out), "csv") not in ("csv", "parquet") or out.suffix[1:] in UNPACKED):
+        raise ValueError(
+            f"--out {out}: predictions are written as CSV or Parquet. Name a file ending in .csv or .parquet"
+        )
+
+
+def write_table(columns: dict[str, Any], options: argparse.Namespace) -> None:
+    """A file of predictions: Parquet if its name says so, else CSV."""
+    with replacing(options.out) as partial:
+        if KINDS.get(ending(options.out)) == "parquet":
+            polars().DataFrame(columns).write_parquet(partial)
+            return
+        with partial.open("w", encoding="utf-8", newline="") as file:
+            write_columns(columns, file, safe=options.safe_csv)
 
 
 def write_columns(columns: dict[str, Any], file: IO[str], *, safe: bool) -> None:

@@ -35,7 +35,7 @@ from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.frames import is_lazy, predict_frame
-from kinfolk.rows.tables import task_name
+from kinfolk.rows.tables import read_table, task_name
 from kinfolk.rows.tasks import Rows, Schema, read_rows
 from kinfolk.rows.time_order import InTime, in_order
 from kinfolk.threads import limited_threads
@@ -288,6 +288,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R squared over all rows; for wide targets the mean over tasks, each over its observed rows."""
+        y = read_table(X).split(y)[1] if isinstance(y, str) else y
         y = np.asarray(y, dtype=np.float64)
         prediction = self.predict(X)
         if y.ndim == 1 or prediction.ndim == 1:

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.kinds import is_missing
 from kinfolk.rows.moments import stable_order
 from kinfolk.rows.tasks import Rows
 from kinfolk.rows.time_order import InTime
@@ -123,6 +124,12 @@ def _read_groups(groups: Any, n: int) -> NDArray[np.intp] | None:
     groups = np.asarray(groups)
     if groups.shape != (n,):
         raise ValueError(f"groups has shape {groups.shape}, expected ({n},): one label per row")
+    if groups.dtype.kind == "O":  # of any types, which need not have an order
+        missing = [row for row, label in enumerate(groups.tolist()) if is_missing(label)]
+        if missing:
+            raise ValueError(f"groups has a missing label in row {missing[0]}: fill it in or drop the row")
+        code = {label: k for k, label in enumerate(dict.fromkeys(groups.tolist()))}
+        return np.array([code[label] for label in groups.tolist()], dtype=np.intp)
     return np.unique(groups, return_inverse=True)[1].reshape(-1)
 
 

@@ -218,16 +218,18 @@ def _numbers(y: NDArray[Any]) -> NDArray[Any]:
         return y / np.timedelta64(1, "D")
     if y.dtype.kind == "M":
         raise ValueError(f"y holds dates like {y.ravel()[0]}: turn them into numbers, e.g. days since a start")
-    if y.dtype.kind not in "OU" or y.ndim != 1:
+    if y.dtype.kind not in "OU":
         return y
-    texts = [as_written(value) for value in y.tolist()]
+    values = y.ravel().tolist()
+    texts = [as_written(value) for value in values]
     known = list(dict.fromkeys(text for text in texts if text is not None))
     kind = kind_of_texts(known)
     if kind in NUMBERS:
         mark = "," if kind == "comma" else "."
-        return np.array([np.nan if text is None else number_in(text, mark) for text in texts], dtype=np.float64)
+        numbers = [np.nan if text is None else number_in(text, mark) for text in texts]
+        return np.array(numbers, dtype=np.float64).reshape(y.shape)
     strange = [text for text in known if number_in(text) is None]
-    if strange and any(isinstance(value, str) for value in y.tolist()):
+    if strange and any(isinstance(value, str) for value in values):
         raise ValueError(f"y holds text like {_plain(strange[0])!r}: give numbers, and NaN where a target is missing")
     return y
 

@@ -37,6 +37,8 @@ NEGLIGIBLE = 1e-8  # variances below this, in units of what one task's data can 
 EM_STEPS = {"diagonal": 8, "full": 15}  # before L-BFGS; fewer leave it a poor scaling
 BLOCK = 1024  # tasks whitened at a time: temporaries stay in the cache
 MANY = 1000  # tasks from which variances are found by scoring: with few it may end at a lower of several maxima
+RAISED = (1.0, 10.0, 100.0)  # variances tried in place of zero, in units of what the smallest task's data can tell
+UNEQUAL = 0.1  # of the mean: data of the smallest task below which that is another start than the usual one
 HALVINGS = 12  # of a scoring step before an EM step is taken in its place
 
 
@@ -165,6 +167,23 @@ def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int) -> 
         start = np.diag((np.diagonal(start) > NEGLIGIBLE).astype(float))
     state = evaluate(data, start if T > 1 else 0 * start)  # one task cannot differ from itself
     history = [state.deviance]
+    state = _climbed(data, state, diagonal, tol, history, max_iter)
+    if diagonal:
+        state = _without_negligible(data, state)
+        raised = _raised(data, state) if T > 1 else state
+        if raised.deviance < state.deviance - tol:  # by more than rounding
+            history.append(raised.deviance)
+            state = _without_negligible(data, _climbed(data, raised, diagonal, tol, history, max_iter))
+    rest = residual(state, T, diagonal)
+    log_likelihood = -np.array([*history[:-1], min(history[-1], state.deviance)]) / 2
+    return Solution(state, len(history) - 1, rest, rest <= tol, history=log_likelihood)
+
+
+def _climbed(
+    data: Compressed, state: Likelihood, diagonal: bool, tol: float, history: list[float], max_iter: int
+) -> Likelihood:
+    """The maximum that is reached from a state."""
+    T = len(data.z)
     em_steps = EM_STEPS["diagonal" if diagonal else "full"]
     while residual(state, T, diagonal) > tol and len(history) <= max_iter:
         steps = len(history)
@@ -177,11 +196,24 @@ def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int) -> 
             state = _quasi_newton(data, state, diagonal, tol, history, max_iter + 1 - steps)
         if len(history) == steps:
             break
-    if diagonal:
-        state = _without_negligible(data, state)
-    rest = residual(state, T, diagonal)
-    log_likelihood = -np.array([*history[:-1], min(history[-1], state.deviance)]) / 2
-    return Solution(state, len(history) - 1, rest, rest <= tol, history=log_likelihood)
+    return state
+
+
+def _raised(data: Compressed, state: Likelihood) -> Likelihood:
+    """The best state with one of the variances that ended at zero raised, or `state` itself.
+
+    The search begins at variances that the data of a mean task can tell. Beside one large task, those that small tasks
+    differ by are far larger, and between the two the likelihood has a valley.
+    """
+    weight = (data.R**2).sum(axis=1)
+    smallest = np.maximum(np.where(weight > 0, weight, np.inf).min(axis=0), NEGLIGIBLE)
+    best = state
+    for j in np.flatnonzero((np.diagonal(state.factor) == 0) & (smallest < UNEQUAL)):
+        for variance in RAISED:
+            sd = np.diagonal(state.factor).copy()
+            sd[j] = np.sqrt(variance / smallest[j])
+            best = min(best, evaluate(data, np.diag(sd)), key=lambda one: one.deviance)
+    return best
 
 
 def em_factor(state: Likelihood, T: int, diagonal: bool) -> Array:

@@ -254,6 +254,12 @@ class Source:
 def open_source(path: str | os.PathLike[str], reading: Reading | None = None) -> Source:
     """Find the files behind a path and how to read them."""
     root = Path(path)
+    if str(root) == "-" or (root.exists() and not root.is_file() and not root.is_dir()):
+        raise ValueError(
+            f"{str(root)!r}: a table is read more than once, and a pipe or device only once. Save it first."
+        )
+    if root.is_symlink() and not root.exists():
+        raise FileNotFoundError(f"{str(root)!r} is a link to a file that is not there")
     if not root.exists():
         near = nearest(root.name, [p.name for p in root.parent.iterdir()]) if root.parent.is_dir() else None
         guess = f" Did you mean {str(root.with_name(near))!r}?" if near else ""

@@ -19,6 +19,7 @@ LONGEST_LINE = 2**20  # characters
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 PROBE = 20  # lines that decide on the separator
 SAMPLE = 2_000  # rows that decide on the types of columns, as long as the others agree; of dates, the first hundred
+MARKS = {b"PAR1": ".parquet", b"ARRO": ".arrow", b"PK\x03\x04": ".xlsx or .zip"}  # of files that are no text
 
 
 class Head(NamedTuple):
@@ -36,6 +37,14 @@ def read_head(file: Path, reading: Any) -> Head:
         lines = list(islice(checked_lines(text, file.name, reading.encoding), PROBE))
     if not lines:
         raise ValueError(f"{file.name} is empty: the first line must name the columns")
+    if not lines[0].strip():
+        raise ValueError(
+            f"{file.name}: the first line is blank, but must name the columns. Remove blank lines above it."
+        )
+    if lines[0].endswith("\r"):
+        raise ValueError(
+            f"{file.name}: lines end in a carriage return alone. Save it with line feeds (tr '\\r' '\\n')."
+        )
     separator = reading.delimiter or separator_of(lines)
     names = [name.strip() for name in next(csv.reader(lines, delimiter=separator))]
     twice, times = Counter(names).most_common(1)[0]
@@ -93,6 +102,7 @@ def is_utf8(file: Path, encoding: str) -> bool:
     """Whether polars can read the bytes as they are."""
     try:
         known = codecs.lookup(encoding).name
+        "".encode(encoding)  # not all of them are encodings of text
     except LookupError:
         raise ValueError(
             f"unknown encoding {encoding!r}: give --encoding utf-8, latin-1, cp1252, utf-16, ..."
@@ -106,6 +116,8 @@ def open_text(file: Path, encoding: str) -> Iterator[TextIO]:
     """A text file for the csv module; undecodable bytes become surrogates, which `checked_lines` finds."""
     with file.open("rb") as raw:
         mark = raw.read(4)
+    if mark in MARKS:
+        raise ValueError(f"{file.name} is no text: it begins as a file ending in {MARKS[mark]} does. Rename it so.")
     if mark[:2] in (b"\xff\xfe", b"\xfe\xff"):
         encoding = "utf-16"
     elif is_utf8(file, encoding):
