@@ -102,8 +102,10 @@ class _Trial:
     @cached_property
     def sums(self) -> Array:
         """Sums of products of the rows of every task, (T, d + 1, d + 2): those of an end are taken away again."""
-        present, sums = self._sums_of(np.arange(len(self.codes)))
-        return sums[np.argsort(present)]
+        present, own = self._sums_of(np.arange(len(self.codes)))
+        sums = np.zeros((self.gram.n_tasks, *own.shape[1:]))
+        sums[present] = own
+        return sums
 
     @cached_property
     def sum(self) -> Array:

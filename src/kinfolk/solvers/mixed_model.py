@@ -203,17 +203,23 @@ def _raised(data: Compressed, state: Likelihood) -> Likelihood:
     """The best state with one of the variances that ended at zero raised, or `state` itself.
 
     The search begins at variances that the data of a mean task can tell. Beside one large task, those that small tasks
-    differ by are far larger, and between the two the likelihood has a valley.
+    differ by are far larger, and between the two the likelihood has a valley. A variance v in place of zero changes V_t
+    by v r r' with a column r of R_t, and the deviance, with mu and sigma2 as they are, by
+
+        sum_t log(1 + v h_t) - v g_t^2 / (sigma2 (1 + v h_t)),    h_t = r'V_t^-1 r.
     """
     weight = (data.R**2).sum(axis=1)
     smallest = np.maximum(np.where(weight > 0, weight, np.inf).min(axis=0), NEGLIGIBLE)
-    best = state
-    for j in np.flatnonzero((np.diagonal(state.factor) == 0) & (smallest < UNEQUAL)):
-        for variance in RAISED:
-            sd = np.diagonal(state.factor).copy()
-            sd[j] = np.sqrt(variance / smallest[j])
-            best = min(best, evaluate(data, np.diag(sd)), key=lambda one: one.deviance)
-    return best
+    zero = (np.diagonal(state.factor) == 0) & (smallest < UNEQUAL)
+    if not zero.any():
+        return state
+    h = (_whitened(data, state.factor)[0] ** 2).sum(axis=1)
+    v = np.array(RAISED)[:, None, None] / smallest
+    change = (np.log1p(v * h) - v * state.g**2 / (state.sigma2 * (1 + v * h))).sum(axis=1)
+    i, j = np.unravel_index(np.argmin(np.where(zero, change, np.inf)), change.shape)
+    sd = np.diagonal(state.factor).copy()
+    sd[j] = np.sqrt(v[i, 0, j])
+    return min(state, evaluate(data, np.diag(sd)), key=lambda one: one.deviance)
 
 
 def em_factor(state: Likelihood, T: int, diagonal: bool) -> Array:
