@@ -54,7 +54,7 @@ def definite_factor(system: WeightSystem) -> tuple[tuple[Array, bool], Array]:
     """
     M, unit = scaled_matrix(system)
     diagonal = np.diag_indices_from(M)
-    M[diagonal] += max(ROUNDING, len(M) * np.finfo(float).eps) + (M[diagonal] < 0.5)
+    M[diagonal] += max(ROUNDING, len(M) * float(np.finfo(float).eps)) + (M[diagonal] < 0.5)
     try:
         return linalg.cho_factor(M), unit
     except linalg.LinAlgError:
