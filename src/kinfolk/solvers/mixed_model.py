@@ -34,7 +34,7 @@ LEAST_NOISE = 1e-10  # of sigma2 over the variance of y: exact fits would have a
 SINGULAR = 1e-11  # eigenvalues of a pooled Gram matrix below this share of the largest: directions nobody has seen
 TOO_FAR = 1e12  # deviance above that of the start
 NEGLIGIBLE = 1e-8  # variances below this, in units of what one task's data can tell, are zero
-EM_STEPS = {"diagonal": 8, "full": 15}  # before L-BFGS; fewer leave it a poor scaling
+EM_STEPS = 15  # before L-BFGS; fewer leave it a poor scaling
 BLOCK = 1024  # tasks whitened at a time: temporaries stay in the cache
 MANY = 1000  # tasks from which variances are found by scoring: with few it may end at a lower of several maxima
 RAISED = (1.0, 10.0, 100.0)  # variances tried in place of zero, in units of what the smallest task's data can tell
@@ -184,12 +184,11 @@ def _climbed(
 ) -> Likelihood:
     """The maximum that is reached from a state."""
     T = len(data.z)
-    em_steps = EM_STEPS["diagonal" if diagonal else "full"]
     while residual(state, T, diagonal) > tol and len(history) <= max_iter:
         steps = len(history)
         if diagonal and len(data.R) >= MANY:
             state = _scoring_step(data, state, history)
-        elif steps <= em_steps:
+        elif steps <= EM_STEPS:
             state = evaluate(data, em_factor(state, T, diagonal))
             history.append(state.deviance)
         else:
