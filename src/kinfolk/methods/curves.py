@@ -137,7 +137,7 @@ class BentSlopes:
 
 
 def _explained(G: Array, b: Array, lines: NDArray[np.intp], terms: NDArray[np.intp]) -> Array:
-    """What the terms of every curve explain beyond lines, (m,): of tasks apart, both shrunk by as much as a task tells."""
+    """What the terms of every curve explain beyond the lines of the tasks, (m,), each shrunk a little."""
     H = G[:, lines[:, None], lines]
     W = ridge_alone(H, b[:, lines], float(mean_diagonal(H).mean()) * SHRINK)
     found = np.zeros(len(terms))
