@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -159,11 +160,11 @@ class GAMTLCV(GraphRegressor):
 
     def folds_for(self, gram: GramStats, groups: Any) -> Any:
         """Twice as many folds where tasks share few rows."""
-        if not isinstance(self.cv, int) or groups is not None or gram.n_tasks == 1 or not gram.is_shared():
+        if not isinstance(self.cv, Integral) or groups is not None or gram.n_tasks == 1 or not gram.is_shared():
             return self.cv
         # Every fold takes the same directions from all tasks: with few rows, models would be judged by much worse fits.
-        few = 2 * self.cv <= int(gram.n.max(initial=0.0)) < 2 * gram.n_features
-        return 2 * self.cv if few else self.cv
+        k = int(self.cv)
+        return 2 * k if 2 * k <= int(gram.n.max(initial=0.0)) < 2 * gram.n_features else k
 
     def first_fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         """As `fit`, but the statistics of the folds are kept."""
@@ -180,21 +181,16 @@ class GAMTLCV(GraphRegressor):
         gram = rows.gram(inputs, names)
         fold = self.fold_of(rows, inputs, gram, groups)
         in_time = isinstance(groups, InTime)
-        data = None
-        bends = self.nonlinear == "splines" and gram.G.size <= MOST_NUMBERS
-        if self.needs_rows() or bends:
+        if self.needs_rows() or (self.nonlinear == "splines" and gram.G.size <= MOST_NUMBERS):
             data = TaskRows.of(rows, inputs, gram, fold, in_time=in_time, columns=columns)
-        # Gaps are filled in by what every fold knows when all rows are there: more may come.
-        unfilled = None if data is None else replace(data, gaps=())
-        folds = columns.folds(rows, inputs, gram, fold, in_time) if unfilled is None else unfilled.folds()
-        made: tuple[FeatureSearch | None, ...] = ()
-        if data is not None:
-            with limited_threads(len(data.labels), data.X.shape[1]):
-                asked = self.nonlinear if bends or self.nonlinear != "splines" else False
-                # Rows that stay together say less than as many apart: a fine curve would follow them.
-                apart = groups is None and isinstance(self.cv, int)
-                made = curves_of(data, asked, fine=apart, random_state=self.random_state)
-        stream = Stream(folds, *made)
+            # Rows that stay together say less than as many apart: a fine curve would follow them.
+            apart = groups is None and isinstance(self.cv, Integral)
+            made = curves_of(data, self.nonlinear, fine=apart, random_state=self.random_state)
+            # Gaps are filled in by what every fold knows when all rows are there: more may come.
+            stream = Stream(replace(data, gaps=()).folds(), *made)
+        else:
+            data = None
+            stream = Stream(columns.folds(rows, inputs, gram, fold, in_time))
         model = self._model_of(stream, columns, data)
         if self.nonlinear == "splines" and stream.splines is None and can_bend(inputs):
             model = replace(model, details=model.details | {"nonlinear_gain_": None})

@@ -19,6 +19,7 @@ from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.batched import mean_diagonal, ridge_alone, row_dots, times
 from kinfolk.solvers.ridge import choose_penalty, typical_eigenvalue
+from kinfolk.threads import limited_threads
 
 CURVES_RIDGE = 1e-4  # wide bumps are nearly collinear: without it their mean has wild errors away from the rows
 FIRST = 2  # folds on which splines must not lose to lines, to be tried on the others
@@ -170,8 +171,9 @@ def curves_of(
     data: TaskRows, nonlinear: bool | str, *, fine: bool, random_state: Any
 ) -> tuple[FeatureSearch | None, ...]:
     """The basis functions that are best on the folds, and splines, as they are asked for."""
-    bumps = search_features(data, head_error, random_state=random_state) if nonlinear in (True, "auto") else None
-    return bumps, spline_features(data, fine=fine) if nonlinear in ("splines", "auto") else None
+    with limited_threads(len(data.labels), data.X.shape[1]):
+        bumps = search_features(data, head_error, random_state=random_state) if nonlinear in (True, "auto") else None
+        return bumps, spline_features(data, fine=fine) if nonlinear in ("splines", "auto") else None
 
 
 def heads_of(found: FeatureSearch) -> list[Member]:
