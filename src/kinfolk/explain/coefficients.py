@@ -14,6 +14,7 @@ from kinfolk.explain.joint import Joint, joint_of, position
 from kinfolk.methods.gamtl.problem import independent
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import TINY, Array
+from kinfolk.threads import on_few_threads
 
 ERROR_RATE = 0.05  # over all features of a comparison together, for "differs"
 NEAR = 2.0  # standard errors around a difference that must lie within the spread, for "shared"
@@ -89,6 +90,7 @@ class GroupProfile:
         return f"GroupProfile({self.community}: {len(self.tasks)} tasks ({names}); marked by {marks})"
 
 
+@on_few_threads
 def shared_features(model: Fitted, task: Any, neighbor: Any) -> SharedFeatures:
     """Which features two tasks share, and where they differ.
 
@@ -150,6 +152,7 @@ def shared_features(model: Fitted, task: Any, neighbor: Any) -> SharedFeatures:
     return SharedFeatures(task, neighbor, float(joint.graph.adjacency[i, j]), rows)
 
 
+@on_few_threads
 def group_profile(model: Fitted) -> list[GroupProfile]:
     """Which coefficients mark each community against all other tasks; outliers are left out on both sides.
 

@@ -22,6 +22,7 @@ from kinfolk.progress import Callback, report
 from kinfolk.rows.fold_numbers import generator
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.graph.edges import entries
+from kinfolk.threads import on_few_threads
 
 STEPS = 15_000  # Gibbs steps in a resample: fewer than for `kinship`, as there are many resamples
 SWEEPS = 3, 15  # but at least and at most so many per task
@@ -78,6 +79,7 @@ class EdgeConfidence:
         return f"EdgeConfidence({edges}; {self.n} resamples of {self.resampled})"
 
 
+@on_few_threads
 def edge_confidence(
     model: Fitted,
     X: Any = None,

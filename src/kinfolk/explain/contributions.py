@@ -13,6 +13,7 @@ from kinfolk.methods.linear_map import LinearMap
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import Array
 from kinfolk.rows.tasks import task_codes
+from kinfolk.threads import on_few_threads
 
 
 class Contribution(NamedTuple):
@@ -88,6 +89,7 @@ class Contributions:
         return f"Contributions({len(self.tasks)} tasks; on average {own:.0%} from their own data{trunk})"
 
 
+@on_few_threads
 def contributions(model: Fitted, tasks: Sequence[Any] | None = None) -> Contributions:
     """Split the coefficients of tasks by the tasks whose data made them, exactly.
 

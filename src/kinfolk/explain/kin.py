@@ -35,6 +35,7 @@ from kinfolk.methods.uncertainty import moderated
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.batched import square_root, times
 from kinfolk.solvers.random_effects import fit_random_effects
+from kinfolk.threads import on_few_threads
 
 WITHIN = (0.005, 0.02, 0.05)  # omega: share of the variance between tasks that is left within a group
 LEAST_DIRECTION = 0.02  # of the largest variance: directions that vary less say nothing about groups
@@ -113,6 +114,7 @@ class Kinship:
         return self.probability >= (least[0] if len(least) else np.inf)
 
 
+@on_few_threads
 def kinship(model: Fitted, *, random_state: Any = 0) -> Kinship | None:
     """How probable it is that two tasks are kin; None for fewer than four or more than 400 tasks with rows.
 

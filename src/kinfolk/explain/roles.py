@@ -13,6 +13,7 @@ from kinfolk.explain.kin import kinship
 from kinfolk.methods.model import Fitted, as_model
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import TINY, Array
+from kinfolk.threads import on_few_threads
 
 BRIDGE = 0.5  # weight to the nearest other community, over weight to the own one
 
@@ -46,6 +47,7 @@ class Role(NamedTuple):
     nearest: Any
 
 
+@on_few_threads
 def communities(model: Fitted | TaskGraph) -> list[Community]:
     """Groups of tasks of a fitted model or a graph, largest first; outliers stand alone at the end.
 

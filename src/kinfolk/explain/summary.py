@@ -18,6 +18,7 @@ from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import Array, squared_errors
 from kinfolk.solvers.random_effects import fit_random_effects
+from kinfolk.threads import on_few_threads
 from kinfolk.words import (
     aligned,
     beginning,
@@ -139,6 +140,7 @@ class Summary:
         return f"{self.coef[t, j]:{style}} [{self.low[t, j]:{style}}, {self.high[t, j]:{style}}]"
 
 
+@on_few_threads
 def summary(model: Fitted) -> Summary:
     """Everything that a fit found, as one labelled table.
 
@@ -304,6 +306,7 @@ def each_group(model: Model, kin: Kinship | None, names: Sequence[str] | None = 
     return [*(said if several and found else []), *alone]
 
 
+@on_few_threads
 def account(model: Model, method: str, seconds: float, cross_validated: float | None = None) -> list[str]:
     """What a fit found, line by line: the command line prints it, and so does verbose=1."""
     assert model.gram is not None

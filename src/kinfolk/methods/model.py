@@ -19,6 +19,7 @@ from kinfolk.methods.uncertainty import ErrorBalance, HeldOut, Uncertainty, unce
 from kinfolk.rows.columns import Columns, ReadRows
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import task_codes
+from kinfolk.threads import on_few_threads
 from kinfolk.words import warn_user
 
 PREDICT_BLOCK = 65_536  # rows whose coefficients are gathered at a time
@@ -282,6 +283,7 @@ class Model:
         T = len(self.labels)
         return self.predict(np.repeat(X, T, axis=0), np.tile(np.arange(T), len(X))).reshape(-1, T)
 
+    @on_few_threads
     def std(self, X: Array, codes: NDArray[np.intp]) -> Array:
         """Standard deviation of a new observation; a task without rows may be like any of those with rows."""
         known = self.uncertainty

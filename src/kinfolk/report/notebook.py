@@ -17,11 +17,13 @@ from kinfolk.report.positions import SPRINGS, positions
 from kinfolk.report.views import task_groups
 from kinfolk.report.words import headline
 from kinfolk.rows.gram import TINY, Array
+from kinfolk.threads import on_few_threads
 
 WIDTH, HEIGHT, MARGIN = 360, 260, 14
 EDGES = 600
 
 
+@on_few_threads
 def compact_html(fitted: Fitted) -> str:
     """A fitted model in a notebook: the headline, and its graph if it has one; before fit, what it is.
 

@@ -14,6 +14,7 @@ from kinfolk.files import write_text
 from kinfolk.methods.model import Fitted
 from kinfolk.progress import Callback
 from kinfolk.report.summary import summarize
+from kinfolk.threads import on_few_threads
 
 PARTS = ("template.html", "style.css", "script.js", "graph.js")
 
@@ -54,6 +55,7 @@ def as_json(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
+@on_few_threads
 def write_report(
     fitted: Fitted,
     X: Any,
