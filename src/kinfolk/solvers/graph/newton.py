@@ -36,6 +36,9 @@ HARD = 10.0  # least c of a typical task above which pairs turn active one by on
 FARTHEST = 1e5  # least c of a single task above which rounding keeps the dual Newton from the gap
 FAR = 10.0  # largest multiplier over the median from which Newton's systems are solved more exactly
 PATIENCE = 12  # dual Newton steps before the interior point takes over, whose steps take three times as long or more
+ROUGH_STEPS = 20  # of graphs that are tried on folds, among many tasks: what is not near by then is hopeless or hard
+INNER_STEPS = 3000  # of conjugate gradients, and of these graphs:
+ROUGH_INNER_STEPS = 300
 ROUGHEST = 1e-2  # residual of a Newton system far from the answer
 FINEST = 1e-9  # and near it, where no task is far
 POLISH = 1e-6  # the last step is quadratic: one more than needed brings the multipliers to rounding
@@ -78,6 +81,9 @@ def newton(
     hard = dense and self_loops is None and (np.median(nearest) > HARD or nearest.max() > FARTHEST)
     lam = np.minimum(lone_multipliers(nearest) if start is None else start / unit, cap)
     patience = PATIENCE if dense else max_iter
+    if rough and edges.size > DENSE_HESSIAN:
+        # Tasks of two rows may differ by orders of magnitude: 1,149 of them took minutes, and the same errors came out.
+        patience = min(patience, ROUGH_STEPS)
     point, n_iter = _climb(_Point(edges, c, lam, cap), tol if rough else POLISH * tol, 0 if hard else patience)
     a, gap = point.a, point.gap
     method = "newton"
@@ -159,17 +165,18 @@ class _Point:
 
 def _climb(point: _Point, tol: float, max_iter: int) -> tuple[_Point, int]:
     """Damped Newton ascent until the gap is met or rounding stops it."""
+    inner_steps = ROUGH_INNER_STEPS if tol >= GRAPH_ROUGH else INNER_STEPS
     for k in range(max_iter):
         if point.gap <= tol:
             return point, k
-        following = _line_search(point, _newton_step(point))
+        following = _line_search(point, _newton_step(point, inner_steps))
         if following is None:
             return point, k + 1
         point = following
     return point, max_iter
 
 
-def _newton_step(point: _Point) -> Array:
+def _newton_step(point: _Point, inner_steps: int) -> Array:
     """Solve (diag(1/lam^2) + (D_active + A_active)/2) step = g, in units of lam; tasks at the cap stay there."""
     edges = point.edges
     lam = point.lam
@@ -191,7 +198,9 @@ def _newton_step(point: _Point) -> Array:
     # A far task has a large multiplier and a gradient that is tiny beside the others': it must not drown in them.
     far = max(1.0, float(lam.max() / np.median(lam)) / FAR)
     forcing = max(ROUNDING, min(ROUGHEST, max(FINEST, point.gap)) / far**2)  # as exact as the gap makes use of
-    inner = conjugate_gradients(lambda v: v + upper @ v + lower @ v, scale * g, np.copy, tol=forcing, max_iter=3000)
+    inner = conjugate_gradients(
+        lambda v: v + upper @ v + lower @ v, scale * g, np.copy, tol=forcing, max_iter=inner_steps
+    )
     return scale * inner.value
 
 
