@@ -100,15 +100,6 @@ def test_only_the_inputs_that_bend_most_are_bent():
     np.testing.assert_array_equal(np.delete(W, columns, axis=1), 0.0)
 
 
-def test_an_input_that_bends_one_way_in_half_of_the_tasks_and_the_other_way_in_the_others_is_bent():
-    table, rng = rows(5, 6, 60, 16)
-    X = table[:, 1:]
-    sign = np.where(table[:, 0] < 3, 1.0, -1.0)
-    y = sign * np.square(X[:, 4]) + rng.normal(size=len(X))
-    gram = GramStats.from_rows(SplineFeatures().fit(X).transform(X), y, table[:, 0])
-    assert set(range(4 * TERMS, 5 * TERMS)) < set(BentSlopes(X.shape[1], TERMS).columns(gram).tolist())
-
-
 def test_curves_of_tasks_are_found_and_halve_the_squared_error():
     table, y = bent(n=50)
     train = np.arange(len(y)) % 2 == 0

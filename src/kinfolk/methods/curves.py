@@ -17,7 +17,6 @@ from kinfolk.methods.rbf_search import FeatureSearch, TaskRows, search_features
 from kinfolk.methods.splines import KNOTS, SplineFeatures, knots_for
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.solvers.batched import mean_diagonal, ridge_alone, row_dots, times
 from kinfolk.solvers.ridge import choose_penalty, typical_eigenvalue
 from kinfolk.threads import limited_threads
 
@@ -29,7 +28,7 @@ STEPS = 200  # of their mixed model: what more of them change is far below its e
 MOST_NUMBERS = 3_000_000  # in the statistics of splines: beyond, they cost more than all that is tried beside them
 MOST_VALUES = 20_000_000  # of the features of all rows
 ENOUGH = 1000  # rows that tell whether an input has several values
-SHRINK = 0.1  # penalty of trial curves, in units of what a task tells
+SINGULAR = 1e-9  # relative eigenvalue below which terms say what others say too
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,29 +123,24 @@ class BentSlopes:
         return self.learn(gram.with_rows()).among(gram)
 
     def columns(self, gram: GramStats) -> NDArray[np.intp]:
-        """The terms of the inputs that bend most, in common or by task, and all inputs."""
+        """The terms of the inputs that bend most, which explain most of what common lines leave, and all inputs."""
         D = gram.n_features
         lines = np.arange(D - self.inputs, D)
         terms = np.arange(D - self.inputs).reshape(-1, self.terms)
         most = min(MOST_CURVES, MOST_TERMS // self.terms)
         if len(terms) <= most:
             return np.arange(D)
-        explained = _explained(gram.G, gram.b, lines, terms)
-        explained += _explained(gram.G.sum(axis=0)[None], gram.b.sum(axis=0)[None], lines, terms)
-        best = np.sort(np.argsort(-explained, kind="stable")[:most])
+        G = gram.G.sum(axis=0)
+        b = gram.b.sum(axis=0)
+        back = np.linalg.pinv(G[np.ix_(lines, lines)], rcond=SINGULAR, hermitian=True)
+        explained = []
+        for own in terms:
+            beside = G[np.ix_(own, lines)] @ back
+            left = G[np.ix_(own, own)] - beside @ G[np.ix_(lines, own)]
+            rest = b[own] - beside @ b[lines]
+            explained.append(float(rest @ np.linalg.pinv(left, rcond=SINGULAR, hermitian=True) @ rest))
+        best = np.sort(np.argsort(-np.array(explained), kind="stable")[:most])
         return np.concatenate([terms[best].ravel(), lines])
-
-
-def _explained(G: Array, b: Array, lines: NDArray[np.intp], terms: NDArray[np.intp]) -> Array:
-    """What the terms of every curve explain beyond the lines of the tasks, (m,), each shrunk a little."""
-    H = G[:, lines[:, None], lines]
-    W = ridge_alone(H, b[:, lines], float(mean_diagonal(H).mean()) * SHRINK)
-    found = np.zeros(len(terms))
-    for i, own in enumerate(terms):
-        rest = b[:, own] - times(G[:, own[:, None], lines], W)
-        left = G[:, own[:, None], own]
-        found[i] = row_dots(rest, ridge_alone(left, rest, float(mean_diagonal(left).mean()) * SHRINK)).sum()
-    return found
 
 
 def search_splines(found: FeatureSearch, lines: Search) -> Search:
