@@ -420,20 +420,19 @@ def harmed(y, task, prediction, name, split, results):
 
 
 def print_summary(errors, ratios, about):
-    with pd.option_context("display.width", 250, "display.max_columns", 30, "display.max_rows", 200):
-        print(ratios.round(3).to_string())
+    ratios = ratios.replace(np.inf, np.nan)
+    print(ratios.to_string(na_rep="-", float_format="{:.3f}".format))
     print("\ngeometric mean of the ratio to the best rival with hindsight, worst, share within 1 %, CPU seconds:")
     print(f"{'':16}{'all':>8}{'tuned':>8}{'checked':>8}{'rows':>8}{'future':>8}{'worst':>8}{'<1 %':>6}{'CPU':>8}")
     for method in ratios:
-        ratio = ratios[method].replace(np.inf, np.nan).dropna()
+        ratio = ratios[method].dropna()
         parts = [ratio, *(ratio[ratio.index.get_level_values(0) == half] for half in ("tuned", "checked"))]
         parts += [ratio[ratio.index.get_level_values(2) == kind] for kind in ("rows", "future")]
-        means = "".join(f"{np.exp(np.log(part).mean()) if len(part) else np.nan:8.3f}" for part in parts)
+        means = "".join(f"{np.exp(np.log(part).mean()):8.3f}" if len(part) else f"{'-':>8}" for part in parts)
         notes = [f"covers {np.mean(about[method]['inside']):.3f}"] if about[method]["inside"] else []
         if method in (*OURS, "random-slopes") and about[method]["harmed"]:
             notes.append(f"harmed {np.mean(about[method]['harmed']):.3%} of tasks")
-        failed = int(np.isinf(ratios[method]).sum())
-        notes += [f"failed on {failed}"] if failed else []
+        notes += [f"{len(ratio)} splits"] if len(ratio) < len(ratios) else []
         print(
             f"{method:16}{means}{ratio.max():8.3f}{(ratio < 1.01).mean():6.2f}{about[method]['seconds']:8.1f}  "
             + ", ".join(notes)

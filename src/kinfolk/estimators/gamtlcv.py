@@ -34,6 +34,7 @@ from kinfolk.methods.trunk_search import check_trunk, fit_trunk, try_trunk
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.progress import Callback
 from kinfolk.rows.columns import Columns
+from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import Array, GramStats
@@ -46,7 +47,6 @@ ENLARGE = 2  # times that the grid of strengths may grow at the edge where the b
 FINALISTS = 4  # graphs that may share in the mixture
 CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
 LEAST_CURVES = 0.02  # gain below which curves are not worth that coefficients are harder to read
-TRUNK = "trunk"
 LEAST_TRUNK = 0.01  # share below which a trunk is not worth its trees
 
 
@@ -179,9 +179,11 @@ class GAMTLCV(GraphRegressor):
         columns, inputs, names = self.fit_columns(rows)
         self.tell_rules(columns, len(rows.schema.labels), inputs.shape[1])
         gram = rows.gram(inputs, names)
-        fold = self.fold_of(rows, inputs, gram, groups)
+        cv = self.folds_for(gram, groups)
+        fold = fold_of_rows(rows, inputs, gram, cv=cv, groups=groups, random_state=self.random_state)
         in_time = isinstance(groups, InTime)
-        if self.needs_rows() or (self.nonlinear == "splines" and gram.G.size <= MOST_NUMBERS):
+        asked = self.nonlinear == "splines"
+        if self.needs_rows() or (asked and gram.G.size <= MOST_NUMBERS):
             data = TaskRows.of(rows, inputs, gram, fold, in_time=in_time, columns=columns)
             # Rows that stay together say less than as many apart: a fine curve would follow them.
             apart = groups is None and isinstance(self.cv, Integral)
@@ -192,7 +194,7 @@ class GAMTLCV(GraphRegressor):
             data = None
             stream = Stream(columns.folds(rows, inputs, gram, fold, in_time))
         model = self._model_of(stream, columns, data)
-        if self.nonlinear == "splines" and stream.splines is None and can_bend(inputs):
+        if asked and stream.splines is None and can_bend(inputs):
             model = replace(model, details=model.details | {"nonlinear_gain_": None})
         return self.keep(replace(model, stream=stream if streams else None), self.limited(columns, rows, inputs))
 
@@ -295,12 +297,8 @@ class GAMTLCV(GraphRegressor):
         chosen = replace(chosen, mixture=mixture, without_graph=replace(chosen.without_graph, errors=errors))
         model = self._learn(replace(found, chosen=chosen, details=found.details | details))
         X = data.X if found.curves is None else found.curves.features.transform(data.X)
-        lines = model.details["shares_"].values * (1 - shares.by_task[:, None])
-        about = {
-            "mixture_": {name: share * (1 - shares.share) for name, share in model.details["mixture_"].items()}
-            | {TRUNK: shares.share},
-            "shares_": ByTask(np.column_stack([lines, shares.by_task])),
-        }
+        common, by_task = shares.beside(model.details["mixture_"], model.details["shares_"].values)
+        about = {"mixture_": common, "shares_": ByTask(by_task)}
         trunk = fit_trunk(trial, shares, X, data)
         return replace(model, trunk=trunk, details=model.details | about)
 

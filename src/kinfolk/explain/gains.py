@@ -16,10 +16,8 @@ from kinfolk.methods.gamtl.alternate import Alternation
 from kinfolk.methods.gamtl.problem import Problem
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.progress import Callback
-from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.time_order import InTime
 
 TOLERANCE = 1e-6  # of the alternation in a fold, for methods that tune
 
@@ -113,9 +111,8 @@ def task_gains(
         return _of_search(model)
     rows, features = rows_like(model, X, y, "task_gains")
     total = rows.gram(features, joint.gram.feature_names)
-    fold = fold_of_rows(rows, features, total, cv=cv, groups=groups, random_state=random_state)
     assert model.columns is not None
-    folds = model.columns.folds(rows, features, total, fold, isinstance(groups, InTime))
+    folds = model.columns.folds_of_rows(rows, features, total, cv=cv, groups=groups, random_state=random_state)
     methods = [WithGraph(joint, edges, getattr(model.method, "tol", TOLERANCE)) for edges in (False, True)]
     without, with_neighbors = (t.errors for t in try_all(methods, folds, callback=callback))
     return TaskGains(

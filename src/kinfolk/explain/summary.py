@@ -226,7 +226,7 @@ def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdic
         said.insert(max(len(said) - 1, 0), graph_sentence(gain, model.details["graph_helps_"]))
     if "splines_" in model.details:
         bent = Gain(*model.details["nonlinear_gain_"])
-        sentence = f"Curves (splines of the features) {lowers(bent, it='they')} beyond lines alone."
+        sentence = f"Curves (splines of the features) {lowers(bent, plural=True)} beyond lines alone."
         said.insert(max(len(said) - 1, 0), sentence)
     if model.details.get("nonlinear_gain_", "tried") is None:
         said.insert(max(len(said) - 1, 0), "Curves were not tried: the table is too large for them.")

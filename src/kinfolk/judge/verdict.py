@@ -82,22 +82,23 @@ predictions do without it.'
     return f"The graph is a description only: {without_gain(gain)} so predictions do without it."
 
 
-def lowers(gain: Gain, *, it: str = "it") -> str:
-    """What a part of a model does that takes part in the predictions; several parts are `they`.
+def lowers(gain: Gain, *, plural: bool = False) -> str:
+    """What a part of a model does that takes part in the predictions.
 
     Examples
     --------
     >>> lowers(Gain(0.03, 0.01)), lowers(Gain(0.0004, 0.0))
     ('helps: it lowers the held-out error by 3.0 % (standard error 1.0)', 'makes next to no difference: it lowers the \
 held-out error by less than 0.1 %')
-    >>> lowers(Gain(0.03, 0.01), it="they")
+    >>> lowers(Gain(0.03, 0.01), plural=True)
     'help: they lower the held-out error by 3.0 % (standard error 1.0)'
     """
-    worth = "helps" if gain.mean >= NOTICEABLE else SLIGHT
-    said = f"{worth}: {it} lowers the held-out error by {amount(gain.mean, gain.standard_error)}"
-    if it == "they":
-        said = said.replace("helps", "help", 1).replace("makes", "make", 1).replace("lowers", "lower", 1)
-    return said
+    worth = HELPS if gain.mean >= NOTICEABLE else SLIGHT
+    size = amount(gain.mean, gain.standard_error)
+    if plural:
+        verb, _, rest = worth.partition("s")  # help, or make next to no difference
+        return f"{verb}{rest}: they lower the held-out error by {size}"
+    return f"{worth}: it lowers the held-out error by {size}"
 
 
 def without_gain(gain: Gain) -> str:

@@ -24,7 +24,8 @@ CURVES_RIDGE = 1e-4  # wide bumps are nearly collinear: without it their mean ha
 FIRST = 2  # folds on which splines must not lose to lines, to be tried on the others
 MOST_CURVES = 4  # inputs that are bent: those whose curves explain most
 MOST_TERMS = 20  # of all curves together
-STEPS = 200  # of their mixed model: what more of them change is far below its errors
+STEPS = 200  # of their mixed model: with more, errors change little beside what curves gain
+DRAFT_STEPS = 60  # the same on folds
 MOST_NUMBERS = 3_000_000  # in the statistics of splines: beyond, they cost more than all that is tried beside them
 MOST_VALUES = 20_000_000  # of the features of all rows
 ENOUGH = 1000  # rows that tell whether an input has several values
@@ -112,11 +113,12 @@ class BentSlopes:
 
     inputs: int
     terms: int
+    steps: int = STEPS
 
     def learn(self, gram: GramStats) -> Model:
         """Random slopes on the chosen features; the others have coefficients of 0."""
         columns = self.columns(gram)
-        return OnColumns(RandomSlopes(tol=TOLERANCE, max_iter=STEPS), columns, np.ones(len(columns))).learn(gram)
+        return OnColumns(RandomSlopes(tol=TOLERANCE, max_iter=self.steps), columns, np.ones(len(columns))).learn(gram)
 
     def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """The model of all tasks of `gram`."""
@@ -147,7 +149,8 @@ def search_splines(found: FeatureSearch, lines: Search) -> Search:
     """The mixed model of splines on the folds that `lines` were tried on; dropped if it loses to them on two."""
     search = Search(found.folds, lines.n_jobs, lines.callback)
     assert isinstance(found.features, SplineFeatures)
-    member = Member(f"curves, {SLOPES}", BentSlopes(lines.folds.total.n_features, found.features.terms))
+    whole = BentSlopes(lines.folds.total.n_features, found.features.terms)
+    member = Member(f"curves, {SLOPES}", whole, draft=replace(whole, steps=DRAFT_STEPS))
     k = len(found.folds)
     last = range(max(k - FIRST, 0), k)  # in time, those with the most rows to train on
     usual = lines.trial(lines.usual()).errors

@@ -17,7 +17,6 @@ from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
@@ -29,7 +28,6 @@ from kinfolk.methods.parameters import check_parameters, choice, parameters
 from kinfolk.methods.remarks import check_work, warn_of_collinear_features
 from kinfolk.progress import Bar
 from kinfolk.rows.columns import Columns, as_features, names_out, ruled
-from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import Array, GramStats
@@ -37,7 +35,7 @@ from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.frames import is_lazy, predict_frame
 from kinfolk.rows.tables import read_table, task_name
 from kinfolk.rows.tasks import Rows, Schema, read_rows
-from kinfolk.rows.time_order import InTime, in_order
+from kinfolk.rows.time_order import in_order
 from kinfolk.threads import limited_threads
 from kinfolk.words import warn_user
 
@@ -186,8 +184,9 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             gram = rows.gram(columns.of_training(rows, features), names)
             return self.keep(self.whole_model(gram), self.limited(columns, rows, features))
         gram = rows.gram(features, names)
-        fold = self.fold_of(rows, features, gram, groups)
-        folds = refilled(columns.folds(rows, features, gram, fold, isinstance(groups, InTime)), columns.gaps)
+        cv = self.folds_for(gram, groups)
+        folds = columns.folds_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=self.random_state)
+        folds = refilled(folds, columns.gaps)
         return self.keep(self.whole_model(folds.total, folds), self.limited(columns, rows, features))
 
     def tell_rules(self, columns: Columns, T: int, d: int) -> None:
@@ -205,11 +204,6 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             return columns
         at = rows.targets()
         return replace(columns, limits=trusted_limits(features[at.row], at.y, at.codes))
-
-    def fold_of(self, rows: Rows, features: Array, gram: GramStats, groups: Any) -> NDArray[np.intp]:
-        """The fold of every row."""
-        cv = self.folds_for(gram, groups)
-        return fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=self.random_state)
 
     def folds_for(self, gram: GramStats, groups: Any) -> Any:
         """Folds for rows with these statistics: a number, or pairs of row positions."""

@@ -24,6 +24,7 @@ from kinfolk.rows.gram import TINY, Array
 from kinfolk.rows.time_order import trains
 from kinfolk.threads import single_threaded
 
+TRUNK = "trunk"
 STEP = 50  # rounds between two looks at the errors
 WORTHWHILE = 0.01  # of the squared error, that two such steps must gain to go on
 PARTS = 5  # of the rows, each told the means of the others
@@ -163,16 +164,18 @@ def _try_trees(data: TaskRows, callback: Callback | None) -> TrunkTrial:
     data = replace(data, y=data.y / unit)
     k = int(data.fold.max()) + 1
     held_out = [np.flatnonzero(data.fold == f) for f in range(k)]
-    grown = {n: [_Staged(data, data.inputs(f), trains(data.fold, f), n) for f in range(k)] for n in LEAVES}
+    inputs = [data.inputs(f) for f in range(k)]
+    grown = {n: [_Staged(data, inputs[f], trains(data.fold, f), n) for f in range(k)] for n in LEAVES}
+    judged = [X[rows] for X, rows in zip(inputs, held_out, strict=True)]
     curves = {}
     for step, (leaves, folds) in enumerate(grown.items()):
-        curves[leaves] = _curves(data, folds, held_out)
+        curves[leaves] = _curves(data, folds, held_out, judged)
         report(callback, "trunk", step + 1, len(LEAVES))
     prediction = np.full(len(data.y), np.nan)
     for f, rows in enumerate(held_out):
         others = [g for g in range(k) if g != f] or [f]
         leaves, rounds = _least(curves, others)
-        prediction[rows] = next(grown[leaves][f].staged(data.inputs(f)[rows], data.codes[rows], rounds - 1))
+        prediction[rows] = next(grown[leaves][f].staged(judged[f], data.codes[rows], rounds - 1))
     leaves, rounds = _least(curves, list(range(k)))
 
     def fit(X: Array) -> tuple[Any, Array, float]:
@@ -185,16 +188,15 @@ def _try_trees(data: TaskRows, callback: Callback | None) -> TrunkTrial:
     return TrunkTrial(unit * prediction, {"max_leaf_nodes": leaves, "max_iter": rounds}, fit)
 
 
-def _curves(data: TaskRows, folds: list[_Staged], held_out: list[NDArray[np.intp]]) -> Array:
-    """Squared errors (k, rounds) on held-out rows; trees grow until more have not helped for a while."""
+def _curves(data: TaskRows, folds: list[_Staged], held_out: list[NDArray[np.intp]], judged: list[Array]) -> Array:
+    """Squared errors (k, rounds) on held-out rows with the inputs `judged`; trees grow until more have not helped."""
     weight = np.ones(len(data.y)) if data.weight is None else data.weight
     squared = np.zeros((len(folds), 0))
-    inputs = [data.inputs(f)[rows] for f, rows in enumerate(held_out)]
     for rounds in range(STEP, ROUNDS + 1, STEP):
         more = np.zeros((len(folds), STEP))
         for f, (one, rows) in enumerate(zip(folds, held_out, strict=True)):
             one.grow(rounds)
-            stages = one.staged(inputs[f], data.codes[rows], rounds - STEP)
+            stages = one.staged(judged[f], data.codes[rows], rounds - STEP)
             more[f] = [weight[rows] @ (data.y[rows] - stage) ** 2 for stage in stages]
         squared = np.hstack([squared, more])
         least = np.minimum.accumulate(squared.sum(axis=0))
@@ -217,6 +219,11 @@ class TrunkShares:
     share: float
     by_task: Array
     errors: Errors
+
+    def beside(self, mixture: dict[str, float], shares: Array) -> tuple[dict[str, float], Array]:
+        """Shares of the models of a mixture and of the trunk: common by name, and (T, M + 1) by task."""
+        common = {name: share * (1 - self.share) for name, share in mixture.items()} | {TRUNK: self.share}
+        return common, np.column_stack([shares * (1 - self.by_task[:, None]), self.by_task])
 
 
 def trunk_shares(data: TaskRows, lines: Array, trunk: Array, weight: Array) -> TrunkShares:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,6 @@ from kinfolk.methods.independent import Independent
 from kinfolk.methods.model import Model
 from kinfolk.methods.pooled import Pooled
 from kinfolk.progress import Callback
-from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows, task_codes
@@ -104,13 +104,12 @@ def _folds(model: Model, rows: Rows, X: Array, gram: GramStats, groups: Any) -> 
     cv: Any = FOLDS if gram.n_tasks <= MANY else FOLDS_MANY
     seed: Any = 0
     if "n_splits_" in model.details:
-        cv = model.details["n_splits_"] if isinstance(model.method.cv, int) else model.method.cv
+        cv = model.details["n_splits_"] if isinstance(model.method.cv, Integral) else model.method.cv
         seed = model.method.random_state
     if groups is not None and isinstance(cv, int) and not isinstance(groups, InTime):
         cv = min(cv, len(np.unique(np.asarray(groups))))
-    fold = fold_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=seed)
     assert model.columns is not None
-    return model.columns.folds(rows, X, gram, fold, isinstance(groups, InTime))
+    return model.columns.folds_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=seed)
 
 
 def _on_new_rows(model: Model, training: GramStats, rows: Rows, test: GramStats) -> TaskErrors:

@@ -17,6 +17,7 @@ from kinfolk.rows.levels import PARTS, CrossFitted
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tables import Table, read_table
 from kinfolk.rows.tasks import Rows, Schema, check_same_kind, held_against, read_for_predict, read_rows
+from kinfolk.rows.time_order import InTime
 from kinfolk.words import warn_user
 
 FAR = 1 / 2  # of the width between the limits: rows nearer to them are clipped without a word, as any sample has some
@@ -101,6 +102,13 @@ class Columns:
 
     def _before_basis(self, rows: Rows, X: Array) -> Array:
         return X if self.basis is None else self._transformed(rows.table)
+
+    def folds_of_rows(
+        self, rows: Rows, X: Array, gram: GramStats, *, cv: Any, groups: Any = None, random_state: Any = None
+    ) -> Folds:
+        """Statistics of folds of training rows with the features X, drawn by `fold_of_rows`."""
+        fold = fold_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=random_state)
+        return self.folds(rows, X, gram, fold, isinstance(groups, InTime))
 
     def folds(self, rows: Rows, X: Array, gram: GramStats, fold: NDArray[np.intp], in_time: bool) -> Folds:
         """Statistics of folds of training rows with the features X, each learned from what trains it."""

@@ -54,7 +54,8 @@ def definite_factor(system: WeightSystem) -> tuple[tuple[Array, bool], Array]:
     """
     M, unit = scaled_matrix(system)
     diagonal = np.diag_indices_from(M)
-    M[diagonal] += max(ROUNDING, len(M) * float(np.finfo(float).eps)) + (M[diagonal] < 0.5)
+    free = M[diagonal] < 0.5  # all others are 1
+    M[diagonal] += max(ROUNDING, len(M) * float(np.finfo(float).eps)) + free
     try:
         return linalg.cho_factor(M), unit
     except linalg.LinAlgError:
