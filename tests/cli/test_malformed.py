@@ -236,3 +236,28 @@ def test_a_pipe_is_not_called_empty(tmp_path):
     for name in ("-", tmp_path / "pipe"):
         with pytest.raises(ValueError, match="a table is read more than once, and a pipe or device only once"):
             open_source(name)
+
+
+def test_a_table_without_a_name_is_told(capsys):
+    from kinfolk.cli import main
+
+    with pytest.raises(SystemExit):
+        main(["fit", "", "--task", "shop", "--target", "sales"])
+    assert "the name of the table is empty" in capsys.readouterr().err
+
+
+def test_new_rows_may_write_tasks_as_floats_but_must_not_be_none(tmp_path, monkeypatch, capsys):
+    from kinfolk.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fit.csv").write_bytes(lines(*GOOD))
+    (tmp_path / "none.csv").write_text("shop,size\n")
+    (tmp_path / "floats.csv").write_text("shop,size\n1.0,2\n2.0,3\n")
+    (tmp_path / "whole.csv").write_text("shop,size\n1,2\n2,3\n")
+    assert main(["fit", "fit.csv", "--task", "shop", "--target", "sales", "--quiet", "--out", "m.kin"]) == 0
+    capsys.readouterr()
+    assert main(["predict", "m.kin", "none.csv"]) == 1
+    assert capsys.readouterr().err == "kinfolk: none.csv has a header but no rows\n"
+    assert [main(["predict", "m.kin", name]) for name in ("floats.csv", "whole.csv")] == [0, 0]
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert rows == [rows[0], rows[1], header, rows[0], rows[1]]

@@ -33,6 +33,8 @@ def rows_for(
     frame = read_typed(
         source, lambda full: source.frame(source.names(), types=dict.fromkeys(words, pl.String), full=full).collect()
     )
+    if not frame.height:
+        raise ValueError(f"{source.root.name} has a header but no rows")
     plain = [n for n in names if n != task and known.get(n, "number") in NUMBERS]
     frame = frame.with_columns([_as_in_fit(frame, name, source) for name in plain])
     must = [task, *also.values(), *(() if known and not options.drop_missing else names)]
@@ -96,7 +98,7 @@ def labels_as_in_fit(model: MultiTaskRegressor, frame: Any, source: Source) -> A
     if model.tasks_.dtype.kind == "U":
         labels = labels.cast(pl.String)
     elif labels.dtype == pl.String and model.tasks_.dtype.kind in "iu":
-        whole = labels.cast(pl.Int64, strict=False)
+        whole = labels.str.strip_suffix(".0").cast(pl.Int64, strict=False)
         if whole.null_count():
             strange = labels.filter(whole.is_null())[0]
             raise ValueError(

@@ -69,6 +69,8 @@ class JoinedNames(argparse.Action):
 
 def table_address(text: str) -> Any:
     """A file or folder, or the address of a database."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name of the table is empty")
     if "://" not in text:
         return Path(text)
     from kinfolk.rows.sources.databases import Address
