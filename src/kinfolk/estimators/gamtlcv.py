@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from kinfolk.estimators.found import Chosen, Found
-from kinfolk.estimators.gamtl import GAMTL, Brief, Draft
 from kinfolk.estimators.graph_regressor import GraphRegressor
+from kinfolk.estimators.grid import Grid
 from kinfolk.judge.errors import Gain
 from kinfolk.methods.curves import (
     MOST_NUMBERS,
@@ -43,7 +43,6 @@ from kinfolk.rows.time_order import InTime, in_order
 from kinfolk.threads import limited_threads
 
 MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's own data
-ENLARGE = 2  # times that the grid of strengths may grow at the edge where the best one lies
 FINALISTS = 4  # graphs that may share in the mixture
 CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
 LEAST_CURVES = 0.02  # gain below which curves are not worth that coefficients are harder to read
@@ -238,7 +237,7 @@ class GAMTLCV(GraphRegressor):
         untold = intercept == "free" and SLOPES_OWN not in search.tried
         metrics = ("identity",) if untold else self.metrics
         own = search.member(OWN).parameters["penalty"]
-        self._try_graphs(search, self._axes(own, metrics, self.anchors, intercept), self._member)
+        self._grid(own, metrics, self.anchors, intercept).try_on(search)
         return search, scale
 
     def _learn_beside_lines(self, stream: Stream, data: TaskRows | None) -> Model:
@@ -310,14 +309,11 @@ class GAMTLCV(GraphRegressor):
         def curved(member: Member) -> Member:
             return on_columns(member, f"curves, {member.name}", columns, np.ones(len(columns)))
 
-        def curved_graph(**point: Any) -> Member:
-            return curved(self._member(**point))
-
         heads = heads_of(found)
         own = next(head for head in heads if head.name == OWN).parameters["penalty"]
         search.add([curved(head) for head in heads if head.parameters])  # the task mean is among the lines
         intercept = "free" if self.intercept == "auto" else self.intercept
-        self._try_graphs(search, self._axes(own, ("identity",), CURVES_ANCHORS, intercept), curved_graph)
+        self._grid(own, ("identity",), CURVES_ANCHORS, intercept).try_on(search, curved)
         return search
 
     def _intercept(self, search: Search) -> str:
@@ -327,11 +323,9 @@ class GAMTLCV(GraphRegressor):
         own = SLOPES_OWN in search.tried and search.error(SLOPES_OWN) <= search.error(SLOPES)
         return "free" if own else "shrunk"
 
-    def _axes(
-        self, own: float, metrics: Iterable[str], anchors: Iterable[float], intercept: str
-    ) -> dict[str, list[Any]]:
+    def _grid(self, own: float, metrics: Iterable[str], anchors: Iterable[float], intercept: str) -> Grid:
         """The values of every parameter of GAMTL that are to be combined; `own` is the penalty of a ridge per task."""
-        return {
+        axes: dict[str, list[Any]] = {
             "metric": list(metrics),
             "anchor": list(anchors),
             "neighbors": list(self.neighbors),
@@ -339,27 +333,7 @@ class GAMTLCV(GraphRegressor):
             "strength": list(self.strengths),
             "intercept": [intercept],
         }
-
-    def _member(self, **point: Any) -> Member:
-        """A point of GAMTL's grid."""
-        said = {name: value for name, value in point.items() if value is not None}
-        words = ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in said.items())
-        given = {**point, "self_loops": self.self_loops, "graph_metric": self.graph_metric}
-        return Member(f"GAMTL ({words})", GAMTL(**given), Draft(**given), Brief(**given), point, has_graph=True)
-
-    def _try_graphs(self, search: Search, axes: dict[str, list[Any]], member: Callable[..., Member]) -> None:
-        """Vary one parameter at a time, and go on beyond the strengths where the best one is the least or largest."""
-        search.add_axis_by_axis(axes, member)
-        tried = sorted(set(self.strengths))
-        ratio = tried[-1] / tried[-2] if len(tried) > 1 else 10.0
-        for _ in range(ENLARGE):
-            best = search.best_graph().parameters
-            # A best strength at an end of those tried may lie beyond it.
-            edge = {tried[0]: tried[0] / ratio, tried[-1]: tried[-1] * ratio}.get(best["strength"])
-            if edge is None:
-                return
-            tried = sorted([*tried, edge])
-            search.add([member(**{**best, "strength": edge})])
+        return Grid(axes, {"self_loops": self.self_loops, "graph_metric": self.graph_metric})
 
     def _choose(self, search: Search) -> Chosen:
         """The mixture with the graph if it is clearly better than that without."""
