@@ -55,6 +55,8 @@ def group_sentences(
 ) -> tuple[list[str], list[str]]:
     """One sentence per group, and one per task that stands alone; both empty where the method has no groups.
 
+    Where no tasks are more alike than chance makes them, every sentence about a group says that instead.
+
     Features are named whose difference to all other tasks is too large for noise at 5 % over all features together, and
     at least half a standard deviation over tasks, the most telling first.
     """
@@ -63,16 +65,24 @@ def group_sentences(
     names = names or [cut(str(label)) for label in model.labels.tolist()]
     group = model.structure.groups()
     apart = _Apart(model, group)
-    loose = only_loose(model, kin)
-    said = []
-    for g in range(group.max(initial=-1) + 1):
-        inside = np.flatnonzero(group == g)
-        word = "Pair" if len(inside) == 2 else f"Group {g + 1}"
-        sure = "" if loose else _confidence(kin, inside)
-        who = listed([names[t] for t in inside.tolist()], 8)
-        said.append(f"{f'Loose {word.lower()}' if loose else word} ({who}){apart.said(inside)}{sure}.")
+    groups = [np.flatnonzero(group == g) for g in range(group.max(initial=-1) + 1)]
+    if kin is not None and not kin.found:
+        said = [without_groups(model)] * len(groups)
+    else:
+        loose = only_loose(model, kin)
+        said = [_sentence(g, inside, apart, names, kin, loose) for g, inside in enumerate(groups)]
     alone = np.flatnonzero(group < 0)[:LONERS]
     return said, [f"{names[t]} stands alone{apart.said(np.array([t]))}." for t in alone]
+
+
+def _sentence(
+    g: int, inside: NDArray[np.intp], apart: _Apart, names: Sequence[str], kin: Kinship | None, loose: bool
+) -> str:
+    """Who is in a group, what sets it apart, and how sure it is."""
+    word = "Pair" if len(inside) == 2 else f"Group {g + 1}"
+    sure = "" if loose else _confidence(kin, inside)
+    who = listed([names[t] for t in inside.tolist()], 8)
+    return f"{f'Loose {word.lower()}' if loose else word} ({who}){apart.said(inside)}{sure}."
 
 
 def _kin_inside(kin: Kinship, inside: NDArray[np.intp]) -> float:

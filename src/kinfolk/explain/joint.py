@@ -20,10 +20,9 @@ from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.rows.gram import Array, GramStats, task_loss
 from kinfolk.rows.tasks import Rows
 from kinfolk.solvers.batched import times, transposed_times
-from kinfolk.solvers.equations import NormalEquations
 from kinfolk.solvers.weights import solve_system
 
-DENSE_UNKNOWNS = 2000  # dT up to which the inverse of the weight system is formed to count degrees of freedom
+DENSE_UNKNOWNS = 2000  # dT up to which the inverse of the weight system is formed
 PROBES = 30  # random vectors that estimate them beyond
 OWN_ROWS = 10  # degrees of freedom from which a task's own residuals alone give its noise
 
@@ -70,18 +69,22 @@ class Joint:
         return np.ones(self.gram.n_features) if self.part.units is None else self.part.units
 
     @cached_property
+    def inverse(self) -> GraphInverse:
+        """N = M^-1 of the weight system at the fitted graph, by which the weights are linear in the targets."""
+        return GraphInverse(self.problem.system(self.coupling.adjacency), self.problem.equations.G)
+
+    @cached_property
     def noise(self) -> Array:
         """Variance of the noise of every task: from its own least squares, which needs no kin, or else the joint fit.
 
         The latter, residuals over n_t minus degrees of freedom, is too large for a task tied to others unlike it.
         """
-        equations = self.problem.equations
-        system = self.problem.system(self.coupling.adjacency)
         rows: Array = self.gram.n - (self.part.intercept == "free")
         # At least one, or a task with fewer rows than unknowns would have no noise.
-        left = np.maximum(rows - degrees_of_freedom(system, equations), 1.0)
+        left = np.maximum(rows - degrees_of_freedom(self.inverse), 1.0)
         squared, dof = own_residuals(self._used)
-        return np.where(dof >= OWN_ROWS, squared / np.maximum(dof, 1.0), task_loss(equations, self.part.V) / left)
+        joint = task_loss(self.problem.equations, self.part.V) / left
+        return np.where(dof >= OWN_ROWS, squared / np.maximum(dof, 1.0), joint)
 
     @cached_property
     def cautious_noise(self) -> Array:
@@ -103,9 +106,12 @@ class Joint:
         The weights are linear in the targets, W = M^-1 b with cov(b_t) = noise_t G_t, so with S = M^-1 (c x I)
         the covariance of the contrast is sum_t noise_t S_t' G_t S_t. It has the noise, not the bias of the coupling.
         """
-        system = self.problem.system(self.coupling.adjacency)
-        solved = [solve_system(replace(system, b=np.outer(c, e))).value for e in np.eye(system.b.shape[1])]
-        S = np.stack(solved, axis=2)
+        system = self.inverse.system
+        if system.b.size <= DENSE_UNKNOWNS:
+            S = np.einsum("tisa,s->tia", self.inverse.whole, c)
+        else:
+            columns = [solve_system(replace(system, b=np.outer(c, e))).value for e in np.eye(system.b.shape[1])]
+            S = np.stack(columns, axis=2)
         # G of the normal equations, so an intercept column is part of the noise of b.
         C = np.einsum("t,tij,tia,tjb->ab", self.noise, self.problem.equations.G, S, S, optimize=True)
         return c @ self.coef, self.standard_errors(C)
@@ -210,19 +216,18 @@ def spectrum(G: Array) -> tuple[Array, NDArray[np.float64]]:
     return np.broadcast_to(value, G.shape[:2]), np.broadcast_to(vector, G.shape)
 
 
-def degrees_of_freedom(system: Any, equations: NormalEquations) -> Array:
+def degrees_of_freedom(inverse: GraphInverse) -> Array:
     """tr(G_t (M^-1)_tt) of every task: how many of its rows the joint fit uses up.
 
     Exact from the inverse of the dT x dT matrix M; for large ones the mean over random signs z of z_t'(M^-1 G z)_t.
     """
-    T, d = system.b.shape
+    T, d = inverse.system.b.shape
     if T * d <= DENSE_UNKNOWNS:
-        N = GraphInverse(system, equations.G).whole
-        return np.einsum("tij,titj->t", equations.G, N)
+        return np.einsum("tij,titj->t", inverse.G, inverse.whole)
     # E z z' = I, so the mean of z'(M^-1 G) z over random signs is the trace (Hutchinson).
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(PROBES, T, d))
     found = np.zeros(T)
     for z in signs:
-        right = times(equations.G, z)
-        found += np.einsum("td,td->t", z, solve_system(replace(system, b=right), tol=1e-4).value)
+        right = replace(inverse.system, b=times(inverse.G, z))
+        found += np.einsum("td,td->t", z, solve_system(right, tol=1e-4).value)
     return np.maximum(found / PROBES, 0.0)

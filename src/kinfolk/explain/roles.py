@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.explain.groups import NO_GROUPS, Community, group_sentences
+from kinfolk.explain.groups import Community, group_sentences
 from kinfolk.explain.joint import graph_of
 from kinfolk.explain.kin import kinship
 from kinfolk.methods.model import Fitted, as_model
@@ -58,10 +58,7 @@ def communities(model: Fitted | TaskGraph) -> list[Community]:
     found = [Community(tasks) for tasks in graph.communities()]
     if graph is not model:
         fitted = as_model(cast(Fitted, model))
-        kin = kinship(fitted)
-        groups, alone = group_sentences(fitted, kin)
-        if kin is not None and not kin.found:
-            groups = [NO_GROUPS] * len(groups)
+        groups, alone = group_sentences(fitted, kinship(fitted))
         for community, said in zip(found, groups + alone, strict=False):  # of many loners only the first have one
             community.said = said
     return found
