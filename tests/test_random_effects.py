@@ -86,6 +86,18 @@ def test_log_likelihood_with_free_intercepts_is_the_dense_density_of_contrasts(c
     np.testing.assert_allclose(model.history[-1], dense_free(rows, model), rtol=1e-10)
 
 
+@pytest.mark.parametrize("costs", [0, _mixed_model.BLOCK_COSTS])
+def test_tasks_of_few_rows_beside_a_long_one_have_the_dense_density(costs, monkeypatch):
+    """Matrices are as large as the rank of a task: of two to four rows beside 4 features, and of forty."""
+    monkeypatch.setattr(_mixed_model, "BLOCK_COSTS", costs)
+    X, y, task = draw(T=20, n=40, d=4, seed=3)
+    row = np.tile(np.arange(40), 20)
+    some = (row < 2 + task % 3) | (task == 7)
+    rows = X[some], y[some], task[some]
+    model = fitted(rows, covariance="diagonal", intercept="free")
+    np.testing.assert_allclose(model.history[-1], dense_free(rows, model), rtol=1e-9)
+
+
 def test_predicted_coefficients_are_the_conditional_means():
     X, y, task = draw(n=4, d=3)
     model = fitted((X, y, task))

@@ -140,12 +140,13 @@ class _Spectral:
     @classmethod
     def of(cls, data: Compressed, shape: Array | None) -> _Spectral:
         """The tasks with a shape (p,) around a common mean, or without one around 0."""
-        T, p = data.z.shape
+        T, q = data.z.shape
+        p = data.R.shape[2]
         B = data.R if shape is None else data.R * np.sqrt(shape)
         g, U = np.linalg.eigh(B @ B.transpose(0, 2, 1))
-        R = np.broadcast_to(U.transpose(0, 2, 1) @ data.R, (T, p, p)).reshape(-1, p)
-        z = np.broadcast_to(U.transpose(0, 2, 1), (T, p, p)) @ data.z[:, :, None]
-        g = np.broadcast_to(np.maximum(g, 0.0), (T, p)).ravel()
+        R = np.broadcast_to(U.transpose(0, 2, 1) @ data.R, (T, q, p)).reshape(-1, p)
+        z = np.broadcast_to(U.transpose(0, 2, 1), (T, q, q)) @ data.z[:, :, None]
+        g = np.broadcast_to(np.maximum(g, 0.0), (T, q)).ravel()
         basis = data.basis[:, :0] if shape is None else data.basis
         # Targets are measured from their mean, which takes a row where no common mean does.
         freedom = max(data.N - max(basis.shape[1], 1), LAST_DIGIT * data.N, TINY)

@@ -1,6 +1,7 @@
 """The likelihood of the linear mixed model on compressed tasks, and its maximum.
 
-With G_t = R_t'R_t and z_t from R_t'z_t = b_t, task t is p rows (R_t, z_t) and a remainder. With the relative covariance
+With G_t = R_t'R_t and z_t from R_t'z_t = b_t, task t is q_t <= p rows (R_t, z_t) and a remainder, where q_t is the rank
+of G_t: a task of few rows has small matrices, however many the features. With the relative covariance
 P = Sigma / sigma2 and V_t = I + R_t P R_t', the deviance (minus twice the log-likelihood) is
 
     D = sum_t log|V_t| + N log(2 pi sigma2) + (remainder + sum_t e_t'V_t^-1 e_t) / sigma2,     e_t = z_t - R_t mu,
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize, nnls
 
 from kinfolk.rows.gram import TINY, Array, is_shared
@@ -36,6 +38,7 @@ TOO_FAR = 1e12  # deviance above that of the start
 NEGLIGIBLE = 1e-8  # variances below this, in units of what one task's data can tell, are zero
 EM_STEPS = 30  # before L-BFGS; fewer leave it a poor scaling
 BLOCK = 1024  # tasks whitened at a time: temporaries stay in the cache
+BLOCK_COSTS = 300_000  # multiplications in the time that one more block takes
 MANY = 1000  # tasks from which variances are found by scoring: with few it may end at a lower of several maxima
 RAISED = (1.0, 10.0, 100.0)  # variances tried in place of zero, in units of what the smallest task's data can tell
 UNEQUAL = 0.1  # of the mean: data of the smallest task below which that is another start than the usual one
@@ -44,14 +47,16 @@ HALVINGS = 12  # of a scoring step before an EM step is taken in its place
 
 @dataclass(frozen=True, eq=False)
 class Compressed:
-    """Tasks as p rows each: R (T, p, p), or (1, p, p) if all have the same inputs; z (T, p); and what is left of y'y.
+    """Tasks as q rows each: R (T, q, p), or (1, q, p) if all have the same inputs; z (T, q); and what is left of y'y.
 
-    `basis` (p, r) spans the directions of mu that the inputs of any task can tell; `spare` are the rows that tasks have
-    beyond their own unknowns, which tell the noise whatever P is.
+    `blocks` are tasks of like rank and that rank: their last rows count, and those before are 0. `basis` (p, r) spans
+    the directions of mu that the inputs of any task can tell; `spare` are the rows that tasks have beyond their own
+    unknowns, which tell the noise whatever P is.
     """
 
     R: Array
     z: Array
+    blocks: list[tuple[NDArray[np.intp], int]]
     remainder: float
     N: float
     spare: float
@@ -110,10 +115,40 @@ def compress(equations: NormalEquations, units: Array, rows: Array) -> Compresse
     pooled, direction = np.linalg.eigh(G.mean(axis=0))
     basis = direction[:, pooled > SINGULAR * pooled.max(initial=0.0)]
     N = float(rows.sum())
-    spare = float(np.maximum(rows - np.count_nonzero(root, axis=1), 0.0).sum())
+    rank = np.count_nonzero(root, axis=1)
+    spare = float(np.maximum(rows - rank, 0.0).sum())
     least = max(LEAST_NOISE * total / N, TINY)
-    R = root[:, :, None] * spectrum.vector.transpose(0, 2, 1)
-    return Compressed(R, z, max(total - float((z**2).sum()), 0.0), N, spare, least, basis)
+    first = root.shape[1] - max(int(rank.max(initial=0)), 1)  # eigenvalues ascend: those of zero come first
+    R = root[:, first:, None] * spectrum.vector.transpose(0, 2, 1)[:, first:]
+    remainder = max(total - float((z**2).sum()), 0.0)
+    return Compressed(R, z[:, first:], _blocks(rank, root.shape[1]), remainder, N, spare, least, basis)
+
+
+def _blocks(rank: NDArray[np.intp], p: int) -> list[tuple[NDArray[np.intp], int]]:
+    """Tasks of one rank, or of several where one block more would cost more than rows of zeros; at most BLOCK together.
+
+    Examples
+    --------
+    >>> _blocks(np.array([1, 1, 2]), 2)
+    [(array([0, 1, 2]), 2)]
+    >>> [(len(tasks), q) for tasks, q in _blocks(np.array([40] + 900 * [3]), 40)]
+    [(900, 3), (1, 40)]
+    """
+    ranks = np.maximum(rank, 1)
+    order = np.argsort(ranks, kind="stable")
+    found = []
+    start = 0
+    distinct, first = np.unique(ranks[order], return_index=True)
+    ends = [*first[1:].tolist(), len(order)]
+    for k, end in enumerate(ends):
+        q = int(distinct[k])
+        wider = 0 if k + 1 == len(ends) else int(distinct[k + 1] - q)
+        if wider and (end - start) * wider * p * (p + 2 * q) < BLOCK_COSTS:
+            continue
+        parts = np.split(order[start:end], range(BLOCK, end - start, BLOCK))
+        found += [(part, q) for part in parts]
+        start = end
+    return found
 
 
 def evaluate(data: Compressed, factor: Array) -> Likelihood:
@@ -133,25 +168,25 @@ def evaluate(data: Compressed, factor: Array) -> Likelihood:
 
 def _whitened(data: Compressed, factor: Array) -> tuple[Array, Array, Array, Array, float]:
     """S_t = C_t^-1 R_t and C_t^-1 z_t with V_t = C_t C_t'; the sums of H_t, of its squares, and of log |V_t|."""
-    S = np.empty_like(data.R)
-    whiten = np.empty_like(data.R)
-    p = data.R.shape[1]
+    S = np.zeros_like(data.R)
+    z = np.zeros_like(data.z)
     P = factor @ factor.T
-    A = np.zeros((p, p))
-    squares = np.zeros((p, p))
+    A = np.zeros_like(P)
+    squares = np.zeros_like(P)
     logdet = 0.0
-    for start in range(0, len(data.R), BLOCK):
-        part = slice(start, start + BLOCK)
-        R = data.R[part]
+    for tasks, q in data.blocks:
+        R = data.R[tasks, -q:]
         # R P R' and not the square of R L, for which NumPy would choose a routine for symmetric products: half as fast.
-        C = np.linalg.cholesky(np.eye(p) + (R @ P) @ R.transpose(0, 2, 1))
-        whiten[part] = inverse_triangles(C)
-        S[part] = whiten[part] @ R
-        H = S[part].transpose(0, 2, 1) @ S[part]
+        C = np.linalg.cholesky(np.eye(q) + (R @ P) @ R.transpose(0, 2, 1))
+        whiten = inverse_triangles(C)
+        own = slice(None) if data.copies > 1 else tasks  # one matrix may serve all tasks
+        z[own, -q:] = times(whiten, data.z[own, -q:])
+        R = whiten @ R
+        S[tasks, -q:] = R
+        H = R.transpose(0, 2, 1) @ R
         A += H.sum(axis=0)
         squares += np.square(H, out=H).sum(axis=0)
         logdet += 2 * float(np.log(np.diagonal(C, axis1=1, axis2=2)).sum())
-    z = times(whiten, data.z)
     return S, z, data.copies * A, data.copies * squares, data.copies * logdet
 
 
@@ -278,7 +313,8 @@ def _quasi_newton(
     dD/dL = 2 K L; its curvature is like T / (1 + P), which F evens out: random intercepts often vary a hundred times
     more than slopes.
     """
-    T, p = data.z.shape
+    T = len(data.z)
+    p = len(start.P)
     value, vector = np.linalg.eigh(start.P)
     F = (vector * np.sqrt(1 + np.maximum(value, 0.0))) @ vector.T
 
