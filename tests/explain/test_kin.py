@@ -185,3 +185,14 @@ def test_without_groups_communities_and_the_page_say_so_and_loners_stay():
     assert page["groupless"] and page["tasks"]["group"] == [0] * 15 + [-1]
     assert said[0] in compact_html(model)
     assert page["headline"][-3:-1] == [said[0], "1 task stands alone: \u206815\u2069."]
+
+
+def test_a_model_is_judged_once_until_it_changes(model):
+    first = kinship(model)
+    assert kinship(model) is first
+    assert kinship(model, random_state=1) is not first
+    X, y = drawn(np.ones((5, 4)), 12, 0)
+    changed = GAMTL(task=0).fit(X, y)
+    before = kinship(changed)
+    changed.drop([4])
+    assert len(kinship(changed).labels) == 4 and len(before.labels) == 5

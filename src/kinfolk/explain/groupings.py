@@ -30,13 +30,13 @@ class Messages:
 
     Attributes
     ----------
-    u, N : (T, r) and (T, r, r), see `kinfolk.explain.kin`
-    constant : log likelihood of all tasks that does not depend on the grouping, but on the width
+    u, N : (T, r) and (T, r, r), see `kinfolk.explain.kin`; u may be that of several sets of statistics, (S, T, r)
+    constant : log likelihood of all tasks that does not depend on the grouping, but on the width; one for every set
     """
 
     u: Array
     N: Array
-    constant: float
+    constant: Array
 
 
 def together(widths: Sequence[Messages], rng: np.random.Generator, pairs: Pairs, sweeps: int | None = None) -> Array:
@@ -133,7 +133,7 @@ def _draw_alpha(size: Array, rng: np.random.Generator) -> float:
 
 
 def evidence(u: Array, N: Array) -> Array:
-    """u' (I + N)^-1 u / 2 - log det (I + N) / 2 of every task or group."""
+    """u' (I + N)^-1 u / 2 - log det (I + N) / 2 of every task or group: (m,), or (S, m) for u of shape (S, m, r)."""
     L = np.linalg.cholesky(np.eye(N.shape[-1]) + N)
-    z = np.linalg.solve(L, u[:, :, None])[:, :, 0]
-    return 0.5 * np.square(z).sum(axis=1) - np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
+    z = np.matmul(np.linalg.inv(L), u[..., None])[..., 0]
+    return 0.5 * np.square(z).sum(axis=-1) - np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +48,10 @@ TEST_LEVEL = 0.05
 NULL_TASKS = 60  # tasks in each of these sets
 MOST_TASKS = 400  # up to which all pairs are judged by default
 SHARE_ROUNDS = 30  # of EM for the share of kin
-BLOCK = 20_000  # pairs whose matrices are held at a time
+BLOCK = 4_000_000  # numbers of the matrices of pairs that are held at a time
+
+# Command line, summary and page ask for the same: a model is judged once.
+_KNOWN: WeakKeyDictionary[Model, dict[int, Kinship | None]] = WeakKeyDictionary()
 
 
 class SureEdge(NamedTuple):
@@ -137,6 +141,15 @@ def kinship(model: Fitted, *, random_state: Any = 0) -> Kinship | None:
     (True, True)
     """
     model = as_model(model, "kinship")
+    if not isinstance(random_state, int):
+        return _judged(model, random_state)
+    known = _KNOWN.setdefault(model, {})
+    if random_state not in known:
+        known[random_state] = _judged(model, random_state)
+    return known[random_state]
+
+
+def _judged(model: Model, random_state: Any) -> Kinship | None:
     if model.gram is None or not 4 <= model.seen.sum() <= MOST_TASKS:
         return None
     T = len(model.labels)
@@ -184,22 +197,24 @@ class CommonPopulation:
         return replace(self, gram=gram.rescaled(self.scale), noise=_at_least(noise, self.covariance))
 
     def ratios(self, b: Array, tasks: NDArray[np.intp]) -> Array:
-        """Log likelihood ratio of every pair i < j of tasks whose statistics b are given."""
+        """Log likelihood ratios (S, pairs) of the pairs i < j of tasks, for S sets of their statistics b (S, T, d)."""
         said = self.messages(b, tasks, WITHIN[-1])
-        u = said.u
-        N = said.N
-        alone = evidence(u, N)
+        alone = evidence(said.u, said.N)
         i, j = np.triu_indices(len(tasks), k=1)
-        found = np.empty(len(i))
-        for start in range(0, len(i), BLOCK):
-            a = i[start : start + BLOCK]
-            c = j[start : start + BLOCK]
-            both = evidence(u[a] + u[c], N[a] + N[c])
-            found[start : start + BLOCK] = both - alone[a] - alone[c]
+        found = np.empty((len(b), len(i)))
+        step = max(1, BLOCK // (said.N[0].size + said.u[:, 0].size))
+        for start in range(0, len(i), step):
+            a = i[start : start + step]
+            c = j[start : start + step]
+            both = evidence(said.u[:, a] + said.u[:, c], said.N[a] + said.N[c])
+            found[:, start : start + step] = both - alone[:, a] - alone[:, c]
         return found
 
     def messages(self, b: Array, tasks: NDArray[np.intp], within: float) -> Messages:
-        """What every task says about the m of its group, if a group has this share of the variance within it."""
+        """What every task says about the m of its group, if a group has this share of the variance within it.
+
+        The statistics b are (T, d), or several sets of them, (S, T, d).
+        """
         value, vector = np.linalg.eigh(self.covariance)
         wide = value > LEAST_DIRECTION * max(float(value[-1]), TINY)
         R = vector[:, wide] * np.sqrt((1 - within) * value[wide])
@@ -208,25 +223,24 @@ class CommonPopulation:
         away = (b - self.gram.G[tasks] @ self.mean) / self.noise[tasks, None]
         widened = np.eye(len(self.mean)) + information @ V
         K = np.linalg.solve(widened, information)
-        h = np.linalg.solve(widened, away[:, :, None])[:, :, 0]
+        h = times(np.linalg.inv(widened), away)
         # The likelihood of e alone: it differs between widths, not between groupings.
-        constant = 0.5 * np.einsum("td,de,te->", away, V, h) - 0.5 * np.linalg.slogdet(widened)[1].sum()
-        return Messages(h @ R, R.T @ K @ R, float(constant))
+        constant = 0.5 * np.einsum("...td,de,...te->...", away, V, h) - 0.5 * np.linalg.slogdet(widened)[1].sum()
+        return Messages(h @ R, R.T @ K @ R, constant)
 
     def p_value(self, rng: np.random.Generator) -> float:
         """Share of sets of unrelated tasks that look as related as these."""
         T = len(self.noise)
         tasks = np.arange(T) if T <= NULL_TASKS else np.sort(rng.choice(T, NULL_TASKS, replace=False))
-        observed = evidence_of_kin(self.ratios(self.gram.b[tasks], tasks))
         root = square_root(self.covariance)
         noise_root = square_root(self.gram.G[tasks]) * np.sqrt(self.noise[tasks])[:, None, None]
-        above = 0
+        sets = [self.gram.b[tasks]]
         for _ in range(NULL_SETS):
             W = self.mean + rng.normal(size=(len(tasks), len(self.mean))) @ root.T
             e = rng.normal(size=W.shape)
-            b = times(self.gram.G[tasks], W) + times(noise_root, e)
-            above += evidence_of_kin(self.ratios(b, tasks)) >= observed
-        return (1 + above) / (1 + NULL_SETS)
+            sets.append(times(self.gram.G[tasks], W) + times(noise_root, e))
+        observed, *unrelated = [evidence_of_kin(ratio) for ratio in self.ratios(np.stack(sets), tasks)]
+        return (1 + sum(one >= observed for one in unrelated)) / (1 + NULL_SETS)
 
     def together(self, rng: np.random.Generator, pairs: Pairs, sweeps: int | None = None) -> Array:
         """Share of drawn groupings in which the two tasks of every pair are in one group."""
