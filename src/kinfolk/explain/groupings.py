@@ -30,7 +30,7 @@ class Messages:
 
     Attributes
     ----------
-    u, N : (T, r) and (T, r, r), see `kinfolk.explain.kin`; u may be that of several sets of statistics, (S, T, r)
+    u, N : (T, r) and (T, r, r), see `kinfolk.explain.kin`; for several sets of statistics u is (T, r, S)
     constant : log likelihood of all tasks that does not depend on the grouping, but on the width; one for every set
     """
 
@@ -133,7 +133,9 @@ def _draw_alpha(size: Array, rng: np.random.Generator) -> float:
 
 
 def evidence(u: Array, N: Array) -> Array:
-    """u' (I + N)^-1 u / 2 - log det (I + N) / 2 of every task or group: (m,), or (S, m) for u of shape (S, m, r)."""
+    """u' (I + N)^-1 u / 2 - log det (I + N) / 2 of every task or group: (m,), or (m, S) for u of shape (m, r, S)."""
     L = np.linalg.cholesky(np.eye(N.shape[-1]) + N)
-    z = np.matmul(np.linalg.inv(L), u[..., None])[..., 0]
-    return 0.5 * np.square(z).sum(axis=-1) - np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1)
+    z = np.linalg.solve(L, u if u.ndim == 3 else u[:, :, None])
+    logdet = np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1, keepdims=True)
+    found = 0.5 * np.square(z).sum(axis=1) - logdet
+    return found if u.ndim == 3 else found[:, 0]

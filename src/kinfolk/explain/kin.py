@@ -197,17 +197,17 @@ class CommonPopulation:
         return replace(self, gram=gram.rescaled(self.scale), noise=_at_least(noise, self.covariance))
 
     def ratios(self, b: Array, tasks: NDArray[np.intp]) -> Array:
-        """Log likelihood ratios (S, pairs) of the pairs i < j of tasks, for S sets of their statistics b (S, T, d)."""
+        """Log likelihood ratios (pairs, S) of the pairs i < j of tasks, for S sets of their statistics b (S, T, d)."""
         said = self.messages(b, tasks, WITHIN[-1])
         alone = evidence(said.u, said.N)
         i, j = np.triu_indices(len(tasks), k=1)
-        found = np.empty((len(b), len(i)))
-        step = max(1, BLOCK // (said.N[0].size + said.u[:, 0].size))
+        found = np.empty((len(i), len(b)))
+        step = max(1, BLOCK // (said.N[0].size + said.u[0].size))
         for start in range(0, len(i), step):
             a = i[start : start + step]
             c = j[start : start + step]
-            both = evidence(said.u[:, a] + said.u[:, c], said.N[a] + said.N[c])
-            found[:, start : start + step] = both - alone[:, a] - alone[:, c]
+            both = evidence(said.u[a] + said.u[c], said.N[a] + said.N[c])
+            found[start : start + step] = both - alone[a] - alone[c]
         return found
 
     def messages(self, b: Array, tasks: NDArray[np.intp], within: float) -> Messages:
@@ -226,7 +226,8 @@ class CommonPopulation:
         h = times(np.linalg.inv(widened), away)
         # The likelihood of e alone: it differs between widths, not between groupings.
         constant = 0.5 * np.einsum("...td,de,...te->...", away, V, h) - 0.5 * np.linalg.slogdet(widened)[1].sum()
-        return Messages(h @ R, R.T @ K @ R, constant)
+        u = h @ R
+        return Messages(u if u.ndim == 2 else np.moveaxis(u, 0, -1), R.T @ K @ R, constant)
 
     def p_value(self, rng: np.random.Generator) -> float:
         """Share of sets of unrelated tasks that look as related as these."""
@@ -239,7 +240,7 @@ class CommonPopulation:
             W = self.mean + rng.normal(size=(len(tasks), len(self.mean))) @ root.T
             e = rng.normal(size=W.shape)
             sets.append(times(self.gram.G[tasks], W) + times(noise_root, e))
-        observed, *unrelated = [evidence_of_kin(ratio) for ratio in self.ratios(np.stack(sets), tasks)]
+        observed, *unrelated = [evidence_of_kin(ratio) for ratio in self.ratios(np.stack(sets), tasks).T]
         return (1 + sum(one >= observed for one in unrelated)) / (1 + NULL_SETS)
 
     def together(self, rng: np.random.Generator, pairs: Pairs, sweeps: int | None = None) -> Array:
