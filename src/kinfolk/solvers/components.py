@@ -23,7 +23,7 @@ import numpy as np
 
 from kinfolk.rows.gram import TINY, Array, GramStats, evenly_chosen
 from kinfolk.solvers.equations import normal_equations
-from kinfolk.solvers.mixed_model import Compressed, Likelihood, compress, maximise, scale_free_units
+from kinfolk.solvers.mixed_model import Compressed, Likelihood, compress, maximise, scale_free_units, second_derivative
 from kinfolk.solvers.tolerances import LAST_DIGIT
 
 MOST_TASKS = 500  # that are looked at: more would tell the same
@@ -79,7 +79,7 @@ def integrated_components(gram: GramStats, noise: Array | None = None) -> Varian
     unit = np.diagonal(scale_free_units(equations.G, diagonal=True))
     data = compress(equations, np.diag(unit), gram.n)
     around_mean = gram.n_tasks >= FEWEST and 2 * data.basis.shape[1] <= data.N
-    shape = _shape(maximise(data, diagonal=True, tol=TOLERANCE, max_iter=STEPS).value) if around_mean else None
+    shape = _shape(data, maximise(data, diagonal=True, tol=TOLERANCE, max_iter=STEPS).value) if around_mean else None
     found = _integrated(_Spectral.of(data, shape))
     return VarianceComponents(
         found.noise,
@@ -91,16 +91,17 @@ def integrated_components(gram: GramStats, noise: Array | None = None) -> Varian
     )
 
 
-def _shape(state: Likelihood) -> Array:
+def _shape(data: Compressed, state: Likelihood) -> Array:
     """Variances (p,) of greatest likelihood; those of slopes drawn to their mean as far as their errors suggest.
 
     The level, the last, stands alone: in most tables it varies more than any slope.
     """
     p = np.diagonal(state.P)
-    information = np.diagonal(state.M)
+    M = second_derivative(data, state)
+    information = np.diagonal(M)
     told = information > 0
     root = np.sqrt(np.where(told, information, 1.0))
-    value, vector = np.linalg.eigh(state.M / root / root[:, None])
+    value, vector = np.linalg.eigh(M / root / root[:, None])
     # The deviance is twice the logarithm of the likelihood, so that its second derivative is twice the information.
     variance = 2 * (vector**2 / np.maximum(value, LEAST_INFORMATION)).sum(axis=1) / root**2
     slopes = told & (np.arange(len(p)) < len(p) - 1)

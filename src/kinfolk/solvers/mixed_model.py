@@ -78,8 +78,8 @@ class Likelihood:
     sigma2: float
     deviance: float
     K: Array
-    M: Array
     g: Array
+    S: Array  # V_t^(-1/2) R_t
 
     @property
     def P(self) -> Array:
@@ -153,41 +153,48 @@ def _blocks(rank: NDArray[np.intp], p: int) -> list[tuple[NDArray[np.intp], int]
 
 def evaluate(data: Compressed, factor: Array) -> Likelihood:
     """The deviance with mu and sigma2 at their best for P, and its gradient K in P."""
-    S, z, A, squares, logdet = _whitened(data, factor)
-    Sz = transposed_times(S, z).sum(axis=0)
+    S, z, logdet = _whitened(data, factor)
+    rows = S.reshape(-1, S.shape[2])
+    A = data.copies * (rows.T @ rows)  # the sum of H_t, as one product
     U = data.basis
-    mean = U @ np.linalg.solve(U.T @ A @ U, U.T @ Sz)
+    mean = U @ np.linalg.solve(U.T @ A @ U, U.T @ transposed_times(S, z).sum(axis=0))
     e = z - S @ mean
     error = data.remainder + float((e**2).sum())
     sigma2 = max(error / data.N, data.least_noise)
     deviance = logdet + data.N * np.log(2 * np.pi * sigma2) + error / sigma2
     g = transposed_times(S, e)
-    M = squares - np.outer(np.diagonal(A), np.diagonal(A)) / data.N
-    return Likelihood(factor, mean, sigma2, deviance, A - g.T @ g / sigma2, M, g)
+    return Likelihood(factor, mean, sigma2, deviance, A - g.T @ g / sigma2, g, S)
 
 
-def _whitened(data: Compressed, factor: Array) -> tuple[Array, Array, Array, Array, float]:
-    """S_t = C_t^-1 R_t and C_t^-1 z_t with V_t = C_t C_t'; the sums of H_t, of its squares, and of log |V_t|."""
+def _whitened(data: Compressed, factor: Array) -> tuple[Array, Array, float]:
+    """S_t = C_t^-1 R_t and C_t^-1 z_t with V_t = C_t C_t', and the sum of log |V_t|."""
     S = np.zeros_like(data.R)
     z = np.zeros_like(data.z)
     P = factor @ factor.T
-    A = np.zeros_like(P)
-    squares = np.zeros_like(P)
+    variance = np.diagonal(P)
+    apart = not np.count_nonzero(P - np.diag(variance))
     logdet = 0.0
     for tasks, q in data.blocks:
         R = data.R[tasks, -q:]
         # R P R' and not the square of R L, for which NumPy would choose a routine for symmetric products: half as fast.
-        C = np.linalg.cholesky(np.eye(q) + (R @ P) @ R.transpose(0, 2, 1))
+        C = np.linalg.cholesky(np.eye(q) + (R * variance if apart else R @ P) @ R.transpose(0, 2, 1))
         whiten = inverse_triangles(C)
         own = slice(None) if data.copies > 1 else tasks  # one matrix may serve all tasks
         z[own, -q:] = times(whiten, data.z[own, -q:])
-        R = whiten @ R
-        S[tasks, -q:] = R
-        H = R.transpose(0, 2, 1) @ R
-        A += H.sum(axis=0)
-        squares += np.square(H, out=H).sum(axis=0)
+        S[tasks, -q:] = whiten @ R
         logdet += 2 * float(np.log(np.diagonal(C, axis1=1, axis2=2)).sum())
-    return S, z, data.copies * A, data.copies * squares, data.copies * logdet
+    return S, z, data.copies * logdet
+
+
+def second_derivative(data: Compressed, state: Likelihood) -> Array:
+    """M, which takes as long as all the rest, and few steps need it."""
+    S = state.S
+    squares = np.zeros((S.shape[2], S.shape[2]))
+    for tasks, q in data.blocks:
+        part = S[tasks, -q:]
+        squares += np.square(part.transpose(0, 2, 1) @ part).sum(axis=0)
+    h = np.square(S).sum(axis=(0, 1))
+    return data.copies * squares - data.copies**2 * np.outer(h, h) / data.N
 
 
 def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int) -> Solution:
@@ -247,7 +254,7 @@ def _raised(data: Compressed, state: Likelihood) -> Likelihood:
     zero = (np.diagonal(state.factor) == 0) & (smallest < UNEQUAL)
     if not zero.any():
         return state
-    h = (_whitened(data, state.factor)[0] ** 2).sum(axis=1)
+    h = (state.S**2).sum(axis=1)
     v = np.array(RAISED)[:, None, None] / smallest
     change = (np.log1p(v * h) - v * state.g**2 / (state.sigma2 * (1 + v * h))).sum(axis=1)
     i, j = np.unravel_index(np.argmin(np.where(zero, change, np.inf)), change.shape)
@@ -282,7 +289,7 @@ def residual(state: Likelihood, T: int, diagonal: bool) -> float:
 def _scoring_step(data: Compressed, state: Likelihood, history: list[float]) -> Likelihood:
     """The variances at the minimum of the quadratic model, or as far towards it as the deviance falls; else EM's."""
     p = np.diagonal(state.P)
-    towards = _best_variances(state)
+    towards = _best_variances(state, second_derivative(data, state))
     steps = [2.0**-k for k in range(HALVINGS)]
     factors = (np.sqrt(np.maximum(p + t * (towards - p), 0.0)) for t in steps)
     for factor in chain(map(np.diag, factors), [em_factor(state, len(data.z), diagonal=True)]):
@@ -293,13 +300,13 @@ def _scoring_step(data: Compressed, state: Likelihood, history: list[float]) -> 
     return state
 
 
-def _best_variances(state: Likelihood) -> Array:
+def _best_variances(state: Likelihood, M: Array) -> Array:
     """argmin of k'(x - p) + (x - p)'M(x - p) / 2 over x >= 0, with k the diagonal of K and p that of P."""
     p = np.diagonal(state.P)
     k = np.diagonal(state.K)
-    unit = np.sqrt(np.diagonal(state.M))
+    unit = np.sqrt(np.diagonal(M))
     unit = np.where(unit > 0, unit, 1.0)
-    value, vector = np.linalg.eigh(state.M / unit / unit[:, None])
+    value, vector = np.linalg.eigh(M / unit / unit[:, None])
     root = np.sqrt(np.maximum(value, MARGIN))
     aim = vector.T @ (unit * p) * root - (vector.T @ (k / unit)) / root
     return nnls(root[:, None] * vector.T, aim)[0] / unit
