@@ -30,6 +30,18 @@ def homes():
     return found
 
 
+def constants(path):
+    """Names that a module gives values to at its top level."""
+    assigned = [node.targets[0] for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign)]
+    return {target.id for target in assigned if isinstance(target, ast.Name)}
+
+
+def test_a_common_tolerance_has_one_value():
+    home = SOURCE / "solvers" / "tolerances.py"
+    elsewhere = {path.stem: constants(path) & constants(home) for path in SOURCE.rglob("*.py") if path != home}
+    assert not {name: found for name, found in elsewhere.items() if found}
+
+
 def test_a_public_name_is_defined_once():
     twice = {name: modules for name, modules in homes().items() if len(modules) > 1 and name not in REASONS}
     assert not twice, f"rename one of each, or give a reason in {Path(__file__).name}: {twice}"

@@ -25,6 +25,8 @@ from kinfolk.solvers.weights import solve_system
 
 DENSE_UNKNOWNS = 2000  # dT up to which the inverse of the weight system is formed to count degrees of freedom
 PROBES = 30  # random vectors that estimate them beyond
+PROBE_RESIDUAL = 1e-4  # of their systems: so few random vectors give two digits at most
+NO_INPUT = 1e-10  # of the largest eigenvalue of a G_t: directions with less have no rows, only rounding
 OWN_ROWS = 10  # degrees of freedom from which a task's own residuals alone give its noise
 
 
@@ -206,7 +208,7 @@ def spectrum(G: Array) -> tuple[Array, NDArray[np.float64]]:
     """Eigenvalues (T, d), those at rounding level set to zero, and eigenvectors (T, d, d) of every G_t."""
     distinct = G[:1] if G.strides[0] == 0 else G
     value, vector = np.linalg.eigh(distinct)
-    value = np.where(value > 1e-10 * value[:, -1:], value, 0.0)
+    value = np.where(value > NO_INPUT * value[:, -1:], value, 0.0)
     return np.broadcast_to(value, G.shape[:2]), np.broadcast_to(vector, G.shape)
 
 
@@ -224,5 +226,5 @@ def degrees_of_freedom(system: Any, equations: NormalEquations) -> Array:
     found = np.zeros(T)
     for z in signs:
         right = times(equations.G, z)
-        found += np.einsum("td,td->t", z, solve_system(replace(system, b=right), tol=1e-4).value)
+        found += np.einsum("td,td->t", z, solve_system(replace(system, b=right), tol=PROBE_RESIDUAL).value)
     return np.maximum(found / PROBES, 0.0)

@@ -13,12 +13,12 @@ import numpy as np
 
 from kinfolk.judge.errors import Gain, paired_gain
 from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.tolerances import SAME_ERRORS
 from kinfolk.words import amount, counted, listed, percent
 
 CLEAR = 2.0  # standard errors that make a difference
 LOSS = 0.05  # relative rise of a task's error from which it is named
 CHANCE = 0.025  # probability of such a rise by chance up to which it is clear
-EQUAL = 1e-9  # relative difference of errors that is rounding
 NOTICEABLE = 0.005  # relative difference of errors below which nobody would notice it, however clear it is
 HELPS = "helps"
 HURTS = "hurts"
@@ -59,7 +59,7 @@ def sharing_sentence(gain: Gain, tasks: int, method: str = "this model") -> str:
     if effect == UNKNOWN:
         return "There is one task only: nothing can be shared."
     over = f"mean over {counted(tasks, 'task')}"
-    if abs(gain.mean) < EQUAL:
+    if abs(gain.mean) < SAME_ERRORS:
         return f"Sharing {effect}: the held-out error of {method} is that of a ridge per task, {over}."
     way = "lower" if gain.mean >= 0 else "higher"
     size = amount(gain.mean, gain.standard_error)
@@ -103,7 +103,7 @@ held-out error by less than 0.1 %')
 
 def without_gain(gain: Gain) -> str:
     """Why something is left out of a model."""
-    if abs(gain.mean) < EQUAL:
+    if abs(gain.mean) < SAME_ERRORS:
         return "with it the held-out error would be the same,"
     size = amount(gain.mean, gain.standard_error)
     if gain.mean >= 0:

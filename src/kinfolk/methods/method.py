@@ -43,7 +43,8 @@ from kinfolk.words import warn_user
 class Face:
     """A function of another module as a method: `model.report(...)` is `kinfolk.report.write_report(model, ...)`.
 
-    The module stands above this one in the order of imports, so it is looked up by name when it is called.
+    The module comes later in the order of imports, so it is looked up by name when it is called. Faces are attributes
+    of classes alone, so that the exceptions to the order are listed in one place.
     """
 
     def __init__(self, module: str, function: str) -> None:
@@ -138,8 +139,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     def whole_model(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """As `model_of`; a task with a single row, which an own intercept takes, gets the slopes of the population."""
         if self.learns_nothing(gram, folds):
-            model: Model = Face("kinfolk.methods.pooled", "one_line")(gram, folds)
-            return replace(model, method=self.unfitted())
+            return self._one_line(gram, folds)
         lone = gram.lone() & self.needs_two_rows()
         if not lone.any():
             return self.model_of(gram, folds)
@@ -172,7 +172,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             if is_lazy(X):
                 if time is not None:
                     raise ValueError("time= orders rows in memory: collect the lazy frame, or leave time out")
-                return Face("kinfolk.large.frames", "fit_lazy")(self, X, y, groups)
+                return self._fit_lazy(X, y, groups)
             rows = read_rows(X, y, task=self.task, sample_weight=sample_weight)
             return self.fit_rows(rows, in_order(groups, time, X, len(rows.y)))
 
@@ -301,10 +301,14 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     report = Face("kinfolk.report", "write_report")
     save = Face("kinfolk.store", "save")
     summary = Face("kinfolk.explain", "summary")
+    _account = Face("kinfolk.explain", "account")
+    _compact_html = Face("kinfolk.report", "compact_html")
+    _fit_lazy = Face("kinfolk.large.frames", "fit_lazy")
+    _one_line = Face("kinfolk.methods.pooled", "one_line")
 
     def _repr_html_(self) -> str:
         """What notebooks show: a fitted model's compact report, else scikit-learn's diagram."""
-        return Face("kinfolk.report", "compact_html")(self) if "model_" in vars(self) else estimator_html_repr(self)
+        return self._compact_html() if "model_" in vars(self) else estimator_html_repr(self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
@@ -348,7 +352,7 @@ def announced(method: MultiTaskRegressor) -> Iterator[None]:
         bar.clear()
         if shows:
             method.callback = None
-    lines = Face("kinfolk.explain", "account")(as_model(method), method.name, perf_counter() - started)
+    lines = method._account(method.name, perf_counter() - started)
     sys.stdout.write("\n".join(lines) + "\n")
 
 

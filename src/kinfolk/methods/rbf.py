@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from kinfolk.methods.gamtl.calibrate import input_moments
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.batched import mean_diagonal
+from kinfolk.solvers.tolerances import MARGIN
 
 MANY_ROWS = 20_000  # above, k-means works on batches
 DIGITS = 10  # rows that agree to so many digits of the largest are one
@@ -233,7 +234,7 @@ def spread_of_inputs(gram: GramStats) -> Array:
     """Standard deviations of the inputs over the rows of all tasks, (d,); 0 where it is rounding only."""
     mean, covariance = input_moments(gram)
     sd = np.sqrt(np.diagonal(covariance))
-    return np.where(sd > 1e-12 * np.abs(mean), sd, 0.0)
+    return np.where(sd > MARGIN * np.abs(mean), sd, 0.0)
 
 
 def _root_mean_square_slopes(gram: GramStats, factor: Array, penalty: float) -> Array:

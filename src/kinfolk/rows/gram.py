@@ -20,6 +20,8 @@ from kinfolk.memory import check_memory
 from kinfolk.rows.moments import TINY, Array, Moments, centred, moments_of_rows, moments_of_wide
 
 LAST_DIGITS = 8 * float(np.finfo(np.float64).eps)  # of a number, as a share of it
+NO_ROWS = 1e-9  # of the rows: weights that add up to less are no rows, but rounding
+SAME_MATRIX = 1e-13  # of the largest entry: sums of the same products in another order agree to this
 
 __all__ = ["TINY", "Array", "GramStats", "check_size", "is_shared", "squared_errors", "task_loss"]
 
@@ -161,11 +163,11 @@ class GramStats:
         """Undo an addition: the statistics without the rows of `other`."""
         whole, part = self._aligned(other)
         n = whole.n - part.n
-        if (n < -1e-9 * whole.n).any():
+        if (n < -NO_ROWS * whole.n).any():
             bad = whole.labels[np.argmin(n)]
             raise ValueError(f"cannot subtract more rows than task {bad!r} has")
         # Weights that add up to zero only to rounding leave no rows behind.
-        n[n < 1e-9 * whole.n] = 0.0
+        n[n < NO_ROWS * whole.n] = 0.0
         share = np.divide(part.n, n, out=np.zeros_like(n), where=n > 0)
         dx, dy = whole.x_mean - part.x_mean, whole.y_mean - part.y_mean
         left = whole._updated(n, share, part, dx, dy, sign=-1)
@@ -333,5 +335,6 @@ def is_shared(G: Array) -> bool:
     """Whether a stack of matrices is one matrix repeated, to rounding."""
     if G.strides[0] == 0 or len(G) == 1:
         return True
-    scale = np.abs(G[0]).max(initial=0.0)
-    return bool(np.abs(G[1] - G[0]).max() <= 1e-13 * scale) and bool(np.abs(G - G[0]).max() <= 1e-13 * scale)
+    rounding = SAME_MATRIX * np.abs(G[0]).max(initial=0.0)
+    # The second alone tells nearly always, and spares the difference of all.
+    return bool(np.abs(G[1] - G[0]).max() <= rounding and np.abs(G - G[0]).max() <= rounding)

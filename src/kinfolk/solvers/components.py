@@ -24,10 +24,9 @@ import numpy as np
 from kinfolk.rows.gram import TINY, Array, GramStats, evenly_chosen
 from kinfolk.solvers.equations import normal_equations
 from kinfolk.solvers.mixed_model import Compressed, Likelihood, compress, maximise, scale_free_units
-from kinfolk.solvers.tolerances import LAST_DIGIT
+from kinfolk.solvers.tolerances import LAST_DIGIT, MIXED_MODEL
 
 MOST_TASKS = 500  # that are looked at: more would tell the same
-TOLERANCE = 1e-3  # of the mixed model, which gives no more than a shape
 STEPS = 200
 FEWEST = 3  # tasks that tell how tasks differ
 WIDEST = 14.0  # |log| of the ratio of variances, at most
@@ -79,7 +78,7 @@ def integrated_components(gram: GramStats, noise: Array | None = None) -> Varian
     unit = np.diagonal(scale_free_units(equations.G, diagonal=True))
     data = compress(equations, np.diag(unit), gram.n)
     around_mean = gram.n_tasks >= FEWEST and 2 * data.basis.shape[1] <= data.N
-    shape = _shape(maximise(data, diagonal=True, tol=TOLERANCE, max_iter=STEPS).value) if around_mean else None
+    shape = _shape(maximise(data, diagonal=True, tol=MIXED_MODEL, max_iter=STEPS).value) if around_mean else None
     found = _integrated(_Spectral.of(data, shape))
     return VarianceComponents(
         found.noise,

@@ -13,11 +13,11 @@ from kinfolk.progress import Callback, report
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.krylov import inner
 from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import MARGIN
 from kinfolk.words import warn_user
 
 WeightStep = Callable[[sparse.csr_array, Array, bool], Solution]
 GraphStep = Callable[[Array, Array | None, bool], Solution]
-ROUNDING = 1e-12  # of the objective: a rise by no more is none
 FARTHEST = 100.0  # rounds of the last kind that one may look ahead
 MOMENTUM = 0.7  # of the last round, where rounds gather pace: 1 jumps past good optima, 0.5 takes longer
 SETTLED = 0.01  # relative change of edges and degrees in the last round
@@ -63,7 +63,7 @@ class Secant:
     def ahead(self) -> Array:
         """Where to begin the next round: where the last one ended, if both were the same but for rounding."""
         size = inner(self.turn, self.turn)
-        if size <= (ROUNDING / FARTHEST) ** 2 * inner(self.value, self.value):
+        if size <= (MARGIN / FARTHEST) ** 2 * inner(self.value, self.value):
             return self.value
         c = -inner(self.turn, self.residual)
         c = c / size if c > 0 else MOMENTUM
@@ -114,7 +114,7 @@ def alternate(
     plain = not look_ahead
     stopped = 0.0
     while not converged and len(history) < max_iter:
-        allowed = history[-1] + ROUNDING * max(np.abs(history)) + noise
+        allowed = history[-1] + MARGIN * max(np.abs(history)) + noise
         for start in [weights.value] if plain else [secant.ahead(), weights.value]:
             ahead = start is not weights.value
             following = graph_step(start, graph.dual, ahead and quiet and 1 < len(history) < max_iter - 1)

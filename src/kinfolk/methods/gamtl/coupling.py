@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +116,7 @@ class GraphCoupling:
     recipe : what these numbers were made from, to make them anew on other statistics
     """
 
+    source: ClassVar[str] = "kin along the graph"
     adjacency: sparse.csr_array
     penalty: Penalty
     recipe: Recipe

@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from kinfolk.methods.gamtl.calibrate import METRIC_TOLERANCE, METRICS, Recipe, metric_model, mixed_model
+from kinfolk.methods.gamtl.calibrate import METRICS, Recipe, metric_model, mixed_model
 from kinfolk.methods.gamtl.problem import Problem
 from kinfolk.rows.gram import TINY, GramStats, evenly_chosen
 from kinfolk.solvers.random_effects import RandomEffects
+from kinfolk.solvers.tolerances import MIXED_MODEL
 
 # The graph alone; a ridge of 1 weighs as much as one row of features with standard deviation 1.
 RAW: dict[str, Any] = {"strength": 1.0, "ridge": 1.0, "anchor": 0.0, "metric": "identity"}
@@ -79,7 +80,7 @@ def fall_into_groups(gram: GramStats) -> bool:
         return False
     if count < gram.n_tasks:
         gram = gram.select(evenly_chosen(gram, count))
-    effects = mixed_model(gram, "diagonal", "free", METRIC_TOLERANCE)
+    effects = mixed_model(gram, "diagonal", "free", MIXED_MODEL)
     problem = Recipe(**RAW).problem(gram)
     assert problem.near is not None
     A = problem.graph_step(problem.near, None).value
