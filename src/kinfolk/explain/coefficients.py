@@ -211,10 +211,10 @@ def _marks(
     coef: Array, names: Sequence[Any], inside: NDArray[np.bool_], group: NDArray[np.intp], contrast: tuple[Array, Array]
 ) -> tuple[FeatureMark, ...]:
     difference, error = contrast
-    spread = np.maximum(coef[group >= 0].std(axis=0), TINY)
+    deviation = np.maximum(coef[group >= 0].std(axis=0), TINY)
     mean = coef[inside].mean(axis=0)
     within = coef[inside].std(axis=0)
-    distance = difference / spread
+    distance = difference / deviation
     known = np.isfinite(difference).all()
     order = np.argsort(-np.abs(distance if known else mean), kind="stable")
     columns = (mean, within, mean - difference, difference, error, distance)

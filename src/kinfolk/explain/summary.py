@@ -118,8 +118,8 @@ class Summary:
         like = {"error": self.columns.get("alone")}  # the two are compared
         written = [_cells(key, values, like.get(key) or values) for key, values in self.columns.items()]
         cells += [[str(self.tasks[t]), *(column[t] for column in written)] for t in shown]
-        spread = np.abs(self.coef[:-1, 1:]).std(axis=0) if len(self.tasks) > 2 else np.zeros(len(self.names) - 1)
-        features = [0, *sorted(1 + np.argsort(-spread, kind="stable")[:SHOWN_FEATURES])]
+        varies = np.abs(self.coef[:-1, 1:]).std(axis=0) if len(self.tasks) > 2 else np.zeros(len(self.names) - 1)
+        features = [0, *sorted(1 + np.argsort(-varies, kind="stable")[:SHOWN_FEATURES])]
         of = f"the {SHOWN_FEATURES} of {len(self.names) - 1} features that differ most"
         lines = [["task", *(self.names[j] for j in features)]]
         style = {j: f".{middle_decimals(self.coef[:, j], 3)}f" for j in features}

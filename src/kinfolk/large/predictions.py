@@ -130,6 +130,6 @@ def _with_predictions(model: MultiTaskRegressor, source: Source, batch: Any, fir
         labels = labels if whole.null_count() > labels.null_count() else whole
     batch = batch.with_columns(labels.alias(task))
     X = batch.select(model_columns(model))
-    prediction, *spread = np.atleast_2d(model.predict(X, return_std=True) if std else model.predict(X))
-    new = {"prediction": prediction} | ({"std": spread[0]} if std else {})
+    prediction, *deviation = np.atleast_2d(model.predict(X, return_std=True) if std else model.predict(X))
+    new = {"prediction": prediction} | ({"std": deviation[0]} if std else {})
     return batch.select(first).with_columns(pl.Series(name, values) for name, values in new.items())

@@ -148,10 +148,10 @@ class _Trial:
         S = self.sum - rows[:, :-1].T @ rows - away[:, :-1].T @ away
         G = S[:d, :d] / self.gram.n_tasks
         own = float(np.trace(G)) / d
-        pull = own if own > ROUNDED * self.typical else self.typical
-        common = ridge_alone(G[None], S[None, :d, -1] / self.gram.n_tasks, RIDGE * pull)
-        left[:, np.arange(d), np.arange(d)] += pull
-        left[:, :d, -1] += pull * common
+        penalty = own if own > ROUNDED * self.typical else self.typical
+        common = ridge_alone(G[None], S[None, :d, -1] / self.gram.n_tasks, RIDGE * penalty)
+        left[:, np.arange(d), np.arange(d)] += penalty
+        left[:, :d, -1] += penalty * common
         return tasks, solve_each(left[:, :, :-1], left[:, :, -1])
 
     def _sums_of(self, some: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:

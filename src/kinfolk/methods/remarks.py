@@ -82,8 +82,8 @@ def warn_of_lost_features(gram: GramStats) -> None:
 
 def _constant(gram: GramStats) -> NDArray[np.bool_]:
     """Which features do not vary within any task, but for rounding."""
-    spread = np.diagonal(gram.G, axis1=1, axis2=2)
-    return np.asarray((spread <= gram.n[:, None] * (LAST_DIGITS * gram.x_mean) ** 2).all(axis=0))
+    squares = np.diagonal(gram.G, axis1=1, axis2=2)
+    return np.asarray((squares <= gram.n[:, None] * (LAST_DIGITS * gram.x_mean) ** 2).all(axis=0))
 
 
 def _some_names(gram: GramStats, which: NDArray[np.bool_]) -> str:

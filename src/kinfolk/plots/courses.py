@@ -176,7 +176,7 @@ def _name_changes(ax: Axes, table: Array, labels: list[str]) -> None:
     order = np.argsort(-change, kind="stable")[:CHANGES].tolist()
     tops = np.column_stack([np.arange(T), np.fmax(table[0], table[-1])])
     names = Names(labels, ["#FFFFFF"] * T, 6.5)
-    write_names(ax, names, tops, np.full(T, 1.5), order, pull=sparse.csr_array((T, T)), keep=(), near=True)
+    write_names(ax, names, tops, np.full(T, 1.5), order, away_from=sparse.csr_array((T, T)), keep=(), near=True)
 
 
 def _certificate(model: Model, history: Array) -> str:

@@ -192,10 +192,10 @@ class GramStats:
     def without_rounding(self) -> GramStats:
         """The same, without features that differ from their mean by its last digits only: they are constant.
 
-        In units of such a spread a coefficient is some 1e15, and so is the intercept that it is balanced by.
+        In units of so small a deviation a coefficient is some 1e15, and so is the intercept that it is balanced by.
         """
-        spread = np.diagonal(self.G, axis1=1, axis2=2)
-        constant = (spread > 0) & (spread <= self.n[:, None] * (LAST_DIGITS * self.x_mean) ** 2)
+        squares = np.diagonal(self.G, axis1=1, axis2=2)
+        constant = (squares > 0) & (squares <= self.n[:, None] * (LAST_DIGITS * self.x_mean) ** 2)
         if not constant.any():
             return self
         varies = ~constant

@@ -103,9 +103,9 @@ class _Grouping:
     def of(cls, number: NDArray[np.intp], weight: Array, count: int = 0) -> _Grouping:
         return cls(number, weight, np.bincount(number, weight, minlength=count))
 
-    def means(self, y: Array, pull: float = 0.0) -> Array:
+    def means(self, y: Array, shrinkage: float = 0.0) -> Array:
         """Means of the groups, drawn to 0 as by so many rows."""
-        return np.bincount(self.number, self.weight * y, minlength=len(self.n)) / np.maximum(self.n + pull, TINY)
+        return np.bincount(self.number, self.weight * y, minlength=len(self.n)) / np.maximum(self.n + shrinkage, TINY)
 
     def shrunk(self, y: Array, *, last: bool = True) -> Array:
         """What the group of every row adds, shrunk by the variances of y; 0 for the `last` group if that is none."""
@@ -125,8 +125,8 @@ class _Grouping:
         rows = float(self.n.sum())
         groups = int((self.n > 0).sum())
         within = float(self.weight @ (y - mean[self.number]) ** 2) / max(rows - groups, 1.0)
-        spread = float(self.n @ mean**2) - (groups - 1) * within
-        between = spread / max(rows - float(self.n @ self.n) / rows, TINY)
+        between_squares = float(self.n @ mean**2) - (groups - 1) * within
+        between = between_squares / max(rows - float(self.n @ self.n) / rows, TINY)
         return within / max(between, LEAST * within, TINY)
 
 

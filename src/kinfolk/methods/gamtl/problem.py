@@ -62,10 +62,10 @@ class Penalty:
     @property
     def graph_terms(self) -> dict[str, Any]:
         """The numbers of the graph step."""
-        return {"alpha": self.alpha, "beta": self.beta, "gamma": self.pull, "self_loops": self.self_loops}
+        return {"alpha": self.alpha, "beta": self.beta, "gamma": self.gamma_along, "self_loops": self.self_loops}
 
     @property
-    def pull(self) -> float:
+    def gamma_along(self) -> float:
         """The part of gamma that acts along the graph."""
         return self.gamma * (1 - self.anchor)
 
@@ -139,9 +139,9 @@ class Problem(Penalty):
         loss = float(task_loss(self.equations, W).sum()) + float(np.vdot(W @ self.ridge, W))
         barrier, frobenius = graph_terms(A, alpha=self.alpha, beta=self.beta, self_loops=self.self_loops)
         coupled = W * self.scale
-        pull = (1 - self.anchor) * graph_coupling(A, coupled) + self.anchor * uniform_coupling(coupled)
+        coupling = (1 - self.anchor) * graph_coupling(A, coupled) + self.anchor * uniform_coupling(coupled)
         away = float(((W - W.mean(axis=0)) ** 2 @ self.shrinkage).sum())
-        return loss + barrier + frobenius + self.gamma * pull + away
+        return loss + barrier + frobenius + self.gamma * coupling + away
 
     def start(self) -> Array:
         """The weights to begin with: ridge fits of every task alone."""
