@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk import GramStats, TaskGraph
 from kinfolk.baselines import CCMTL
@@ -226,13 +225,3 @@ def test_texts_of_errors(parameters, text):
     X, y = draw()
     with pytest.raises(ValueError, match=text):
         CCMTL(task=0, **parameters).fit(X, y)
-
-
-def test_unseen_task_is_named():
-    X, y = draw()
-    with pytest.raises(ValueError, match="predict got task 99, not seen in fit"):
-        CCMTL(task=0, unseen="error").fit(X, y).predict(np.full((1, 5), 99.0))
-
-
-def test_scikit_learn_checks():
-    check_estimator(CCMTL(), on_skip=None)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
-from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk.baselines import Independent, MeanShrunk, Pooled
 from kinfolk.rows.fold_numbers import fold_of_rows
@@ -157,11 +156,6 @@ def test_a_feature_that_is_lost_beside_much_larger_ones_is_named(method):
         method(task=0).fit(X, y)
     X[:, 2] /= 1e4
     method(task=0).fit(X, y)
-
-
-@pytest.mark.parametrize("penalty", [1.0, "cv"])
-def test_scikit_learn_checks(penalty):
-    check_estimator(Independent(penalty=penalty), on_skip=None)
 
 
 def test_of_penalties_that_differ_by_rounding_the_largest_is_taken():

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk.baselines import Independent, MeanShrunk, Pooled
 from kinfolk.rows.fold_numbers import fold_of_rows
@@ -119,12 +118,6 @@ def test_texts_of_errors():
     X, y = draw()
     with pytest.raises(ValueError, match="ridge=-1 must be at least 0 and finite"):
         MeanShrunk(task=0, ridge=-1).fit(X, y)
-    with pytest.raises(ValueError, match="predict got task 9, not seen in fit"):
-        MeanShrunk(task=0, unseen="error").fit(X, y).predict(np.full((1, 5), 9.0))
-
-
-def test_scikit_learn_checks():
-    check_estimator(MeanShrunk(), on_skip=None)
 
 
 @pytest.mark.filterwarnings("ignore:feature .* varies a million times less")

@@ -4,7 +4,6 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk import GramStats
 from kinfolk.baselines import MTRL
@@ -176,19 +175,11 @@ def test_the_covariance_squares_to_the_products_of_the_weights():
     np.testing.assert_allclose(Om @ Om, W @ W.T, atol=1e-12)
 
 
-def test_unseen_tasks_are_refused_by_name():
-    table, y = frame()
-    model = MTRL(task="who", unseen="error").fit(table, y)
-    with pytest.raises(ValueError, match="predict got task 'stranger', not seen in fit"):
-        model.predict(table.assign(who="stranger"))
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
         ({"ridge": -1.0}, "ridge=-1.0 must be at least 0 and finite"),
         ({"coupling": 0.0}, "coupling=0.0 must be greater than 0 and finite: without coupling use Independent"),
-        ({"unseen": "zero"}, 'unseen=\'zero\': choose "warn", "mean" or "error"'),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):
@@ -199,7 +190,3 @@ def test_bad_parameters_are_named(parameters, message):
 def test_too_few_steps_warn_with_remedies():
     with pytest.warns(ConvergenceWarning, match="relative duality gap .* Scale the features, raise ridge, max_iter"):
         MTRL(max_iter=2).fit_gram(gram())
-
-
-def test_scikit_learn_accepts_it():
-    check_estimator(MTRL(), on_skip=None)

@@ -22,7 +22,7 @@ from kinfolk.rows.sources.files import check_column
 from kinfolk.rows.sources.roles import Roles, choose_roles
 from kinfolk.rows.sources.stream import Transform
 from kinfolk.rows.tables import read_table
-from kinfolk.rows.tasks import _labels as task_labels
+from kinfolk.rows.tasks import checked_labels
 
 MERGED = 8  # records merged at a time on one worker
 SOURCE = "the data frame"
@@ -210,7 +210,7 @@ def partition_parts(
 
 
 def _column(frame: Any, name: str) -> NDArray[Any]:
-    return task_labels(read_table(frame[[name]]).column(0), name)
+    return checked_labels(read_table(frame[[name]]).column(0), name)
 
 
 def merged_parts(records: list[list[GramStats] | None]) -> list[GramStats] | None:

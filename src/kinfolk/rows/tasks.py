@@ -116,7 +116,7 @@ def read_rows(X: Any, y: Any, *, task: Any, sample_weight: Any = None) -> Rows:
             )
         y = y.ravel()
         features, column = table.split(task)
-        labels, codes = np.unique(_labels(column, task), return_inverse=True)
+        labels, codes = np.unique(checked_labels(column, task), return_inverse=True)
         _tell_look_alikes(labels, task)
         columns = None
     weight = _read_weight(sample_weight, len(y))
@@ -131,7 +131,7 @@ def read_for_predict(X: Any, schema: Schema, estimator: str) -> tuple[Table, NDA
     if schema.task is None:
         return table, None
     features, column = table.split(schema.task)
-    labels = _labels(column, schema.task)
+    labels = checked_labels(column, schema.task)
     check_same_kind(labels, schema.labels)
     return features, labels
 
@@ -284,7 +284,7 @@ def _read_weight(sample_weight: Any, n: int) -> Array | None:
     return weight
 
 
-def _labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
+def checked_labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
     """Task labels as one sortable array: integers, strings, booleans or dates."""
     if column.dtype.kind == "f":
         if np.isnan(column).any():
@@ -315,7 +315,7 @@ def _labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
         )
     as_numbers = np.array(column.tolist())
     if len(kinds) == 1 or (as_numbers.dtype.kind in "iuf" and "bool" not in kinds):  # True is not task 1
-        return _labels(as_numbers, task) if as_numbers.dtype.kind != "O" else as_numbers
+        return checked_labels(as_numbers, task) if as_numbers.dtype.kind != "O" else as_numbers
     raise ValueError(
         f"task column {task!r} mixes labels of type {' and '.join(kinds)}: "
         "make them all one type, e.g. with astype(str)"

@@ -19,7 +19,7 @@ from kinfolk.rows.fold_numbers import folds_for_groups, generator
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.moments import Array, Moments
 from kinfolk.rows.sources.roles import Roles
-from kinfolk.rows.tasks import _labels as task_labels
+from kinfolk.rows.tasks import checked_labels
 
 PRIME = 2_147_483_647
 SOURCE = "the table"
@@ -82,7 +82,7 @@ def sum_frame(frame: Any, roles: Roles, *, k: int = 1, random_state: Any = None)
 
 def _statistics(columns: dict[str, NDArray[Any]], roles: Roles, p: int, k: int) -> list[GramStats]:
     """The sums of an engine as those of the kernel, and from there to statistics."""
-    labels, codes = np.unique(task_labels(columns["_task"], roles.task), return_inverse=True)
+    labels, codes = np.unique(checked_labels(columns["_task"], roles.task), return_inverse=True)
     slots = codes * k + columns["_fold"].astype(np.intp)
     moments = Moments(p + 1)
     moments.reserve(len(labels) * k)

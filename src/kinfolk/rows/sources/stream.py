@@ -19,7 +19,7 @@ from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.dealing import Dealer
 from kinfolk.rows.sources.files import Source, polars
 from kinfolk.rows.sources.roles import Roles
-from kinfolk.rows.tasks import _labels as task_labels
+from kinfolk.rows.tasks import checked_labels
 from kinfolk.rows.tasks import check_lengths
 
 Transform = Callable[[Any], Any]  # a data frame of the feature columns to the features
@@ -161,7 +161,7 @@ class Labels:
         """All labels in order, and their numbers."""
         labels = self.known.to_numpy()
         try:
-            labels = task_labels(labels, self.column)
+            labels = checked_labels(labels, self.column)
         except ValueError as error:
             raise ValueError(f"{self.source.name}: {error}".replace("task column", "column")) from None
         labels = whole_numbers(labels) if self.whole and labels.dtype.kind == "U" else labels
