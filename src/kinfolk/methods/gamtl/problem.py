@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from kinfolk.memory import check_memory
-from kinfolk.methods.gamtl.alternate import Alternation, alternate
+from kinfolk.methods.gamtl.alternate import Alternation, Steps, alternate
 from kinfolk.methods.gamtl.objective import (
     Pairs,
     duality_gap,
@@ -86,6 +86,12 @@ class Problem(Penalty):
     candidates: Candidates = field(default_factory=Candidates, repr=False)
     blocks: BlockInverses = field(default_factory=BlockInverses, repr=False)
     near: Array | None = field(default=None, repr=False)
+    looks_ahead: ClassVar[bool] = True
+
+    @property
+    def noise(self) -> float:
+        """Rounding of the objective."""
+        return NOISE * float(self.equations.yy.sum())
 
     @property
     def penalty(self) -> Penalty:
@@ -164,19 +170,10 @@ class Problem(Penalty):
     ) -> Alternation:
         """Alternate from the independent fits, from the weights W0, or from the best weights for the graph A0."""
         start = self.start() if W0 is None else W0
-        steps = ProximalSteps(self, proximal) if proximal else self
-        return alternate(
-            steps.weight_step,
-            steps.graph_step,
-            self.objective,
-            start if A0 is None else self.weight_step(A0, start).value,
-            tol=tol,
-            max_iter=max_iter,
-            noise=NOISE * float(self.equations.yy.sum()),
-            quiet=quiet,
-            look_ahead=not proximal,
-            callback=callback,
-        )
+        steps: Steps = ProximalSteps(self, proximal) if proximal else self
+        if A0 is not None:
+            start = self.weight_step(A0, start).value
+        return alternate(steps, start, tol=tol, max_iter=max_iter, quiet=quiet, callback=callback)
 
     def optimality(self, result: Alternation) -> dict[str, float]:
         """Where weights and graph stand together, and the last graph step alone, which later weights have left behind.
@@ -245,6 +242,16 @@ class ProximalSteps:
     problem: Problem
     proximal: float
     graph: sparse.csr_array | None = None
+    looks_ahead: ClassVar[bool] = False
+
+    @property
+    def noise(self) -> float:
+        """Rounding of the objective."""
+        return self.problem.noise
+
+    def objective(self, W: Array, A: sparse.csr_array) -> float:
+        """F at (W, A), without what the last step has paid."""
+        return self.problem.objective(W, A)
 
     def weight_step(self, A: sparse.csr_array, W: Array, rough: bool = False) -> Solution:
         """The best weights for a graph, near to W."""

@@ -19,8 +19,7 @@ from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.dealing import Dealer
 from kinfolk.rows.sources.files import Source, polars
 from kinfolk.rows.sources.roles import Roles
-from kinfolk.rows.tasks import checked_labels
-from kinfolk.rows.tasks import check_lengths
+from kinfolk.rows.tasks import check_lengths, checked_labels
 
 Transform = Callable[[Any], Any]  # a data frame of the feature columns to the features
 INTEGER = re.compile(r"-?[1-9]\d{0,17}|0")
