@@ -198,6 +198,7 @@ class CommonPopulation:
         for start in range(0, len(i), BLOCK):
             a = i[start : start + BLOCK]
             c = j[start : start + BLOCK]
+            # One m for both against an m for each: what two tasks say about a common m adds up.
             both = evidence(u[a] + u[c], N[a] + N[c])
             found[start : start + BLOCK] = both - alone[a] - alone[c]
         return found
@@ -209,6 +210,7 @@ class CommonPopulation:
         R = vector[:, wide] * np.sqrt((1 - within) * value[wide])
         V = (vector * np.where(wide, within * value, np.maximum(value, 0.0))) @ vector.T
         information = self.gram.G[tasks] / self.noise[tasks, None, None]
+        # X'(y - X mu) / sigma2: what the rows say beyond the mean of the population.
         away = (b - self.gram.G[tasks] @ self.mean) / self.noise[tasks, None]
         widened = np.eye(len(self.mean)) + information @ V
         K = np.linalg.solve(widened, information)
@@ -226,10 +228,12 @@ class CommonPopulation:
         noise_root = square_root(self.gram.G[tasks]) * np.sqrt(self.noise[tasks])[:, None, None]
         above = 0
         for _ in range(NULL_SETS):
+            # The same inputs, noise and variance of slopes; only that slopes are drawn one by one, so nobody is kin.
             W = self.mean + rng.normal(size=(len(tasks), len(self.mean))) @ root.T
             e = rng.normal(size=W.shape)
             b = times(self.gram.G[tasks], W) + times(noise_root, e)
             above += evidence_of_kin(self.ratios(b, tasks)) >= observed
+        # If nobody is kin the observed set is one of 1 + NULL_SETS that are alike, so that the level is exact.
         return (1 + above) / (1 + NULL_SETS)
 
     def together(self, rng: np.random.Generator, pairs: Pairs, sweeps: int | None = None) -> Array:
