@@ -154,8 +154,7 @@ def graph_of(given: Fitted | Structure, caller: str) -> TaskGraph:
             remedy = ", or structure_.graph() as a TaskGraph"
         name = given.name if isinstance(given, Model) else type(given).__name__
         raise TypeError(f"{caller} reads a TaskGraph, but {name} has {what}: use GAMTL, GAMTLCV or RBFGAMTL{remedy}")
-    graph: Any = structure  # its kind tells what it is
-    return graph
+    return cast(TaskGraph, structure)  # its kind tells what it is
 
 
 def rows_like(given: Fitted, X: Any, y: Any, caller: str) -> tuple[Rows, Array]:

@@ -13,6 +13,7 @@ from kinfolk.large.files import Model, fit_parts, roles_for
 from kinfolk.large.predictions import model_columns
 from kinfolk.large.transformers import plan_features
 from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import Model as Record
 from kinfolk.methods.model import as_model
 from kinfolk.rows.fold_numbers import dealt, folds_for_groups, generator
 from kinfolk.rows.folds import Folds
@@ -111,7 +112,7 @@ def predict_dask(model: MultiTaskRegressor, ddf: Any) -> Any:
     return ddf[names].map_partitions(_predict_frame, light, model.unseen, meta=("prediction", "f8"))
 
 
-def _predict_frame(frame: Any, model: Any, unseen: str) -> Any:
+def _predict_frame(frame: Any, model: Record, unseen: str) -> Any:
     values = model.predict_table(frame, unseen=unseen) if len(frame) else np.empty(0)
     return frame.assign(prediction=values)["prediction"]
 

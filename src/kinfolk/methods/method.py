@@ -23,6 +23,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import estimator_html_repr
 
 from kinfolk.methods.extrapolation import limits_from, trusted_limits
+from kinfolk.methods.frame_predictions import predict_frame
 from kinfolk.methods.model import Model, Population, as_model
 from kinfolk.methods.parameters import check_parameters, choice, parameters
 from kinfolk.methods.remarks import check_work, warn_of_collinear_features
@@ -32,7 +33,7 @@ from kinfolk.rows.folds import Folds
 from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.rules import TableRules
-from kinfolk.rows.sources.frames import is_lazy, predict_frame
+from kinfolk.rows.sources.frames import is_lazy
 from kinfolk.rows.tables import read_table, task_name
 from kinfolk.rows.tasks import Rows, Schema, read_rows
 from kinfolk.rows.time_order import in_order
