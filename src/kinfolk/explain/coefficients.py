@@ -95,7 +95,7 @@ def shared_features(model: Fitted, task: Any, neighbor: Any) -> SharedFeatures:
     """Which features two tasks share, and where they differ.
 
     Compared are the coefficients behind the graph: for GAMTLCV those of its best graph candidate. Every difference
-    has the standard error that the noise gives it for the fitted graph, and is told in units of `model.relevance_`,
+    has the standard error that the noise gives it for the fitted graph, and is given in units of `model.relevance_`,
     how much the coefficient varies between tasks. The verdict is
 
         "shared"    even two standard errors more would leave the difference within one such unit; or the coefficient
@@ -105,7 +105,7 @@ def shared_features(model: Fitted, task: Any, neighbor: Any) -> SharedFeatures:
         "unclear"   neither: the data cannot tell
 
     Features are sorted by the difference over its standard error. An edge pulls its ends together, so "shared" is in
-    part what the model assumes; `alone` is the difference of the two fits without any graph, to hold against it.
+    part what the model assumes; `alone` is the difference of the two fits without any graph, to compare with.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def group_profile(model: Fitted) -> list[GroupProfile]:
 
     Per feature: the mean over the community, the standard deviation within it, the mean over the rest, their
     difference with its standard error from the noise, and that difference in standard deviations over all tasks that
-    are not outliers. Features are sorted by the last. With a single community there is nothing to hold it against:
+    are not outliers. Features are sorted by the last. With a single community there is nothing to compare it with:
     `rest` and what follows are NaN, and the features are sorted by their mean.
 
     Parameters

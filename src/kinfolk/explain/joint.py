@@ -87,7 +87,7 @@ class Joint:
 
     @cached_property
     def cautious_noise(self) -> Array:
-        """As `noise`, no less than its median where own residuals do not tell: few rows may look exact by chance."""
+        """As `noise`, but at least its median for tasks of few rows, which may look exact by chance."""
         _, dof = own_residuals(self._used)
         return np.where(dof >= OWN_ROWS, self.noise, np.maximum(self.noise, np.median(self.noise)))
 

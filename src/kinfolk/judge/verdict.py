@@ -19,7 +19,7 @@ from kinfolk.words import amount, counted, listed, percent
 CLEAR = 2.0  # standard errors that make a difference
 LOSS = 0.05  # relative rise of a task's error from which it is named
 CHANCE = 0.025  # probability of such a rise by chance up to which it is clear
-NOTICEABLE = 0.005  # relative difference of errors below which nobody would notice it, however clear it is
+NOTICEABLE = 0.005  # relative difference of errors that is too small to matter, however clear it is
 HELPS = "helps"
 HURTS = "hurts"
 SAME = "makes no clear difference"
@@ -120,8 +120,8 @@ class Verdict:
     gain : relative fall of the error, mean over tasks
     change : (T,), relative rise of every task's error: negative is better; NaN for tasks that were not judged
     names : of the tasks, as they stand in sentences
-    chance : (T,), probability of such a rise by chance, NaN where nobody can tell; None if it was not computed
-    single : tasks that have an error but no ridge of their own to hold it against, as they have a single row
+    chance : (T,), probability of such a rise by chance, NaN where it is unknown; None if it was not computed
+    single : tasks that have an error but no ridge of their own to compare with, as they have a single row
     """
 
     gain: Gain

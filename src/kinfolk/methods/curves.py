@@ -30,7 +30,7 @@ STEPS = 200  # of their mixed model: with more, errors change little beside what
 DRAFT_STEPS = 60  # the same on folds
 MOST_NUMBERS = 3_000_000  # in the statistics of splines: beyond, they cost more than all that is tried beside them
 MOST_VALUES = 20_000_000  # of the features of all rows
-ENOUGH = 1000  # rows that tell whether an input has several values
+ENOUGH = 1000  # rows that show whether an input has several values
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,7 +57,7 @@ def predict_frame(model: Model, frame: Any, *, unseen: str = "mean", return_std:
 
 
 def _lookup(frame: Any, task: str, labels: NDArray[Any], numbers: Array, unseen: str) -> tuple[Any, Any]:
-    """A frame, and expressions for the columns of `numbers` by task, whose last row is for tasks nobody has seen."""
+    """A frame, and expressions for the columns of `numbers` by task, whose last row is for unseen tasks."""
     known = [label.item() if isinstance(label, np.generic) else label for label in labels]
     if not frame.implementation.is_ibis():
 

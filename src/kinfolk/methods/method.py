@@ -147,7 +147,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         model = self.model_of(gram.emptied(lone), None if folds is None else folds.emptied(lone))
         slopes, level = model.population
         through_row = gram.y_mean - gram.x_mean @ slopes
-        # Its level is one of those that a task nobody has seen may have.
+        # An unseen task may have its level as well as any other.
         level += float(np.sum(through_row[lone] - level)) / (model.seen.sum() + lone.sum())
         intercept = np.where(lone, through_row, np.where(gram.n > 0, model.intercept, level))
         return replace(model, gram=gram, intercept=intercept, population=Population(slopes, level))

@@ -37,7 +37,7 @@ from kinfolk.solvers.tolerances import MIXED_MODEL
 CAUTION = 2.0  # what a share of a member costs that does not clearly beat random slopes, which need no tuning
 CLEARLY = 0.05  # relative difference of held-out errors at which random slopes are the wrong model
 LEAST_SHARE = 1e-3
-MANY = 300  # tasks from which one fold tells that a point of the grid is hopeless, and the first rounds are enough
+MANY = 300  # tasks from which one fold shows that a point of the grid is hopeless, and the first rounds are enough
 HOPELESS = 0.1  # relative loss to the best point on that fold: with less, a point may still have a share in a mixture
 CERTAIN = 4.0  # standard errors that this must be
 LEAST_ERROR = 0.05  # of the median task's error: tasks that are fitted better do not weigh more

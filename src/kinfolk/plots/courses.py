@@ -17,7 +17,7 @@ from kinfolk.rows.gram import TINY, Array
 
 NAMED = 60  # tasks up to which every task has a row with its name
 CHANGES = 12  # named among more tasks than that
-LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))  # told apart in grey too
+LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))  # distinct in grey too
 
 
 def plot_convergence(fitted: Fitted, *, ax: Axes | None = None) -> Axes:

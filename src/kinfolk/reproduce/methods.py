@@ -142,7 +142,7 @@ def _oracle(rows: Split, metric: str, seed: int) -> Fitted:
 
 
 def _plane_oracle(rows: Split, metric: str, seed: int) -> Fitted:
-    """Least squares inside the true plane of the coefficients: nobody can place the tasks on it more surely."""
+    """Least squares inside the true plane of the coefficients: no method can place the tasks on it more surely."""
     W = rows.truth["coef"]
     centre = W.mean(axis=0)  # the plane does not go through the origin
     plane = np.linalg.svd(W - centre, full_matrices=False)[2][:2]
@@ -226,7 +226,7 @@ def _as_printed() -> Method:
 
 
 def _of_experiments() -> list[Method]:
-    """What the experiments add: the paper's nonlinear form, boosting, and predictions that nobody has to fit."""
+    """What the experiments add: the paper's nonlinear form, boosting, and predictions without a fit."""
     none = _seconds(0.1, 0.1, 0.1, 0.1)
     return [
         _as_printed(),

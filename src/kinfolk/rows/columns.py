@@ -26,7 +26,7 @@ FAR = 1 / 2  # of the width between the limits: rows nearer to them are clipped 
 class ReadRows(NamedTuple):
     """Features of new rows, clipped to what a model trusts; their labels; which rows were clipped, and as they were.
 
-    `note` is what to tell about rows far out, or nothing.
+    `note` is a warning about rows far out, or empty.
     """
 
     features: Array
@@ -244,7 +244,7 @@ def as_features(X: Any) -> Array:
 
 
 def names_out(transformer: Any, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Names of the features that a transformer makes of columns with these names, if it tells."""
+    """Names of the features that a transformer makes of columns with these names, if it names them."""
     try:
         return tuple(transformer.get_feature_names_out(None if names is None else np.asarray(names, dtype=object)))
     except (AttributeError, ValueError, TypeError):

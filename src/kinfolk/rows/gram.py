@@ -39,7 +39,7 @@ class GramStats:
     x_mean, y_mean : arrays of shape (T, d) and (T,)
     G, b, yy : arrays of shape (T, d, d), (T, d) and (T,), centred at the means
     feature_names : names of the d features, or None
-    span : (2, d), least and largest value of every feature in any task, or None if nobody knows
+    span : (2, d), least and largest value of every feature in any task, or None if unknown
 
     Examples
     --------
@@ -336,5 +336,5 @@ def is_shared(G: Array) -> bool:
     if G.strides[0] == 0 or len(G) == 1:
         return True
     rounding = SAME_MATRIX * np.abs(G[0]).max(initial=0.0)
-    # The second alone tells nearly always, and spares the difference of all.
+    # The second matrix nearly always decides, and spares the difference of all.
     return bool(np.abs(G[1] - G[0]).max() <= rounding and np.abs(G - G[0]).max() <= rounding)

@@ -5,8 +5,8 @@ one line in the other features x, with variances from moments:
 
     y = mean + u[task] + v[value] + ... + b'x + noise.
 
-A row in fold g has the effect that the rows outside of g tell. For a fold f that is held out, neither f nor g takes
-part: errors on f are those of a number that f has not touched.
+A row in fold g has the effect estimated from the rows outside of g. For a fold f that is held out, neither f nor g
+takes part: errors on f are those of a number that f has not touched.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class _Line:
 
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
-    """Features of rows with text of many values, by what the other folds tell."""
+    """Features of rows with text of many values, by estimates from the other folds."""
 
     levels: list[Levels]
     targets: Observed
@@ -166,7 +166,7 @@ class CrossFitted:
         return cls(levels, Observed.of(rows.y, rows.codes, rows.weight), fold)
 
     def inputs(self, X: Array, held_out: int | None = None) -> Array:
-        """X with the effects that the other folds tell every row; as seen by the fold that is `held_out`."""
+        """X with the effects that the other folds give every row; as seen by the fold that is `held_out`."""
         folds = np.unique(self.fold)
         may_tell = folds if held_out is None else folds[trains(folds, held_out)]
         found = X.copy()

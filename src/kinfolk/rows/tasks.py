@@ -126,7 +126,7 @@ def read_rows(X: Any, y: Any, *, task: Any, sample_weight: Any = None) -> Rows:
 
 
 def read_for_predict(X: Any, schema: Schema, estimator: str) -> tuple[Table, NDArray[Any] | None]:
-    """A new table held against the one of fit: its features, and its task labels if it has a task column."""
+    """A new table, checked against the one of fit: its features, and its task labels if it has a task column."""
     table = held_against(read_table(X), schema, estimator)
     if schema.task is None:
         return table, None

@@ -26,14 +26,14 @@ from kinfolk.solvers.equations import normal_equations
 from kinfolk.solvers.mixed_model import Compressed, Likelihood, compress, maximise, scale_free_units
 from kinfolk.solvers.tolerances import LAST_DIGIT, MIXED_MODEL
 
-MOST_TASKS = 500  # that are looked at: more would tell the same
+MOST_TASKS = 500  # that are looked at: more would change little
 STEPS = 200
-FEWEST = 3  # tasks that tell how tasks differ
+FEWEST = 3  # tasks from which their differences are estimated
 WIDEST = 14.0  # |log| of the ratio of variances, at most
 NODES = 15
 PASSES = 3  # of the nodes, each over the range that the last has left
 NEGLIGIBLE = 20.0  # in the logarithm of the posterior
-LEAST_INFORMATION = 1e-6  # eigenvalues of a correlation matrix of information: below, nothing is told
+LEAST_INFORMATION = 1e-6  # eigenvalues of a correlation matrix of information: below, the rows say nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ def integrated_components(gram: GramStats, noise: Array | None = None) -> Varian
 
     Examples
     --------
-    Two rows for each of four tasks, no noise, the slopes 1, 2, 3 and 4: nothing but their difference can be told.
+    Two rows for each of four tasks, no noise, the slopes 1, 2, 3 and 4: nothing but their differences is known.
 
     >>> X, y = np.tile([[-1.0], [1.0]], (4, 1)), np.array([-1.0, 1, -2, 2, -3, 3, -4, 4])
     >>> found = integrated_components(GramStats.from_rows(X, y, np.repeat(np.arange(4), 2)))

@@ -57,7 +57,7 @@ class Neighborhood:
         found = given(top, slice(None))
         if top == cap and found.sum() <= alpha / cap:
             return found
-        some = np.flatnonzero(found)  # edges grow with `own`: those that are none at the top are none below it
+        some = np.flatnonzero(found)  # edges grow with `own`: pairs without an edge at the top have none below it
         own = brentq(lambda x: float(given(x, some).sum()) - alpha / x, 1e-12 * top, top, xtol=1e-14 * top)
         found[some] = given(own, some)
         return found

@@ -20,7 +20,7 @@ from kinfolk.solvers.tolerances import MIXED_MODEL, ROUNDING
 METRICS = {"identity": None, "learned": "diagonal", "learned_full": "full", "function": None}  # covariances of effects
 SHOWN_BY = ("function", "shape", "coefficients")
 LEAST_VARIANCE = 1e-4  # of the largest, of inputs scaled to variance 1: directions with less count as having this much
-COUPLED = 5  # neighbours in the first graph that couples, where nobody says
+COUPLED = 5  # neighbours in the first graph that couples, by default
 METRIC_TASKS = 2500  # of the same: variances are then known to 3 %
 LEAST_STRENGTH = 1e-9  # strength=0 still learns a graph, from weights that do not feel it
 LEAST_LEVELS = 0.01  # of what slopes do to predictions: least variation of intercepts beside them, as a metric has it

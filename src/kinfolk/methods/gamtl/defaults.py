@@ -1,4 +1,4 @@
-"""GAMTL where nobody gives numbers: strength, ridge, anchor and metric from a mixed model of the same statistics.
+"""GAMTL without given numbers: strength, ridge, anchor and metric from a mixed model of the same statistics.
 
 A mixed model says how far tasks lie apart: coefficients vary by Sigma about common ones, noise by sigma2. In units in
 which they vary alike a pull of sigma2 / variance is what it stands for, so `strength` follows; half of the pull goes to
@@ -28,7 +28,7 @@ RAW: dict[str, Any] = {"strength": 1.0, "ridge": 1.0, "anchor": 0.0, "metric": "
 # Set on the tables of benchmarks/arena.py marked "tuned".
 AROUND: dict[str, Any] = {"anchor": 0.5, "metric": "learned"}
 PULL = 2.0  # times what the mixed model stands for: neighbours are nearer than all tasks are to their mean
-LEAST_RIDGE = 1e-5  # rows: keeps directions that nobody has seen at 0 where targets are fitted exactly
+LEAST_RIDGE = 1e-5  # rows: keeps directions without data at 0 where targets are fitted exactly
 MOST_RIDGE = 1e12  # rows: where the common coefficients are nothing
 MOST_STRENGTH = 1e4  # where tasks do not differ
 COMPARED = 1000  # unknowns of the tasks that are looked at for groups
@@ -44,7 +44,7 @@ def feature_scale(gram: GramStats) -> NDArray[np.float64]:
 
 def completed(named: dict[str, Any], gram: GramStats) -> Recipe:
     """The recipe with those parameters of `RAW` that are not named, for features on one scale."""
-    # Rows that tell nothing but levels tell no mixed model.
+    # Rows that give nothing but levels are not enough for a mixed model.
     if (gram.n - 1).sum() <= 0 or not gram.G.any() or ("metric" not in named and fall_into_groups(gram)):
         return Recipe(**RAW | named)
     recipe = Recipe(**AROUND | named)

@@ -203,7 +203,7 @@ class Problem(Penalty):
         """The least gap that multipliers prove: those of the degrees, else those of the best graph for W."""
         proven = partial(duality_gap, A, Z, **self.graph_terms)
         gap = proven()
-        if gap <= PROOF or len(W) > DENSE_TASKS:  # where a graph step takes a while, the degrees alone bear witness
+        if gap <= PROOF or len(W) > DENSE_TASKS:  # a graph step would take a while: the bound by the degrees must do
             return gap
         return min(gap, proven(dual=self.graph_step(W, dual).dual))
 

@@ -29,12 +29,12 @@ from kinfolk.solvers.tolerances import MIXED_MODEL
 GAP = 4.0  # a multiplier this many times the next smaller one begins the loners
 FAR = 5.0  # and is at least this many times the median
 MOST_ALONE = 0.2  # share of the tasks: more than these are a group that is less tight than another
-LEAST_TASKS = 5  # with fewer nobody knows what is usual
+LEAST_TASKS = 5  # with fewer there is no usual multiplier
 ALIKE = 1e-6  # of the root mean square of the slopes: those that differ less were pooled, and say nothing about tasks
 
 
 def usual_neighbors(n_tasks: int) -> int:
-    """About how many neighbours a task is shown with where nobody says: 1 + log T, and at most half of the others.
+    """About how many neighbours a task is shown with by default: 1 + log T, and at most half of the others.
 
     A graph of nearest neighbours among T points holds together from about log T neighbours on: fewer would fall into
     pieces by chance, more would hide what is near.

@@ -68,7 +68,7 @@ def folds_of_parts(parts: list[GramStats], *, groups: str | None) -> Folds:
     Tasks that share their inputs need folds in common (see `folds.fold_of_rows`), which a pass cannot find by itself.
     """
     used = [part for part in parts if part.n.any()]
-    if groups is None and len(used) < len(parts):  # of groups it is told already
+    if groups is None and len(used) < len(parts):  # for groups there was a warning already
         warn_user(f"{len(used)} of the {len(parts)} folds have rows: {len(used)} folds in place of cv={len(parts)}")
     folds = Folds.of_parts(used)
     total = folds.total

@@ -31,7 +31,7 @@ def is_lazy(frame: Any) -> bool:
         return False  # narwhals would find that out too, in the time of a prediction
     try:
         return isinstance(nw.from_native(frame, pass_through=True), nw.LazyFrame)
-    except (nw.exceptions.NarwhalsError, ValueError):  # two columns of one name: told by who reads the table
+    except (nw.exceptions.NarwhalsError, ValueError):  # two columns of one name: an error where the table is read
         return False
 
 
@@ -108,7 +108,7 @@ def _with_fold(rows: Any, p: int, k: int, random_state: Any, *, grouped: str | N
         mixed = sum((nw.col(f"v{j}") * float(weight[j]) for j in range(1, p)), nw.col("v0") * float(weight[0]))
         # The digits of a large multiple of a sine look random, and every engine computes them alike.
         noise = (mixed.sin() * 43_758.5453).abs()
-        noise = nw.when(noise < 50_000.0).then(noise).otherwise(0.0)  # not for NaN, which the statistics will tell
+        noise = nw.when(noise < 50_000.0).then(noise).otherwise(0.0)  # NaN is found later, in the statistics
         fold = ((noise - noise.floor()) * k).floor().clip(0, k - 1).cast(nw.Int64)
         return rows.with_columns(fold.alias("_fold"))
     groups = rows.select("_group").unique().with_row_index("_place", order_by="_group")

@@ -68,7 +68,7 @@ def sum_source(
     rows_at_once = checked_rows(batch_rows, len(roles.features) + 2)
     floats = [roles.target, *(roles.features if transform is None else ())]
     with ThreadPoolExecutor(threads) as pool:
-        for batch in told(source, frame.collect_batches(chunk_size=rows_at_once), "reading", callback, floats):
+        for batch in reported(source, frame.collect_batches(chunk_size=rows_at_once), "reading", callback, floats):
             rows = _matrix(batch, roles, transform)
             slots = tasks.numbers(batch[roles.task])
             if dealer is not None:
@@ -104,7 +104,7 @@ def frame_of(source: Source, roles: Roles, *, numeric: bool) -> Any:
     return source.frame(roles.used(), types=types).with_columns(pl.col(floats).cast(pl.Float64))
 
 
-def told(
+def reported(
     source: Source, frames: Iterator[Any], stage: str, callback: Callback | None, numbers: Iterable[str] = ()
 ) -> Iterator[Any]:
     """Batches of a source; the callback hears of bytes, and what stops the reading is named by file, line, column."""

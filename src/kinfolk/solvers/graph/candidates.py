@@ -48,7 +48,7 @@ LEAST_PRICE = 1e-9  # of the farthest distance: multipliers over a price of zero
 SAME_THETA = 1e-9  # multipliers found at theta serve another theta this near
 ROUNDS = 12  # solves at most until no pair outside the candidates wants in
 ROUGH_ROUNDS = 2  # solves of a rough graph: on the pairs at hand, and on those that these asked for
-MOST_PAIRS = 10_000_000  # beyond, nobody reads a graph, and solving for it takes minutes
+MOST_PAIRS = 10_000_000  # beyond, no graph can be read, and solving for it takes minutes
 
 
 class Candidates:

@@ -68,7 +68,7 @@ def by_size(group: NDArray[np.intp]) -> NDArray[np.intp]:
 def merged_groups(group: NDArray[np.intp], points: Array) -> NDArray[np.intp]:
     """Groups, those drawn together whose tasks lie hardly farther from each other than from their own.
 
-    Louvain's method cuts a large sparse group into parts, as nobody in it has edges to all. Two groups stay apart if
+    Louvain's method cuts a large sparse group into parts, as no task in it has edges to all. Two groups stay apart if
     the root mean squared distance between them is at least 1.5 times the larger of those inside them. (Set on Syn 1 and
     the Wiener network: parts of one planted group reach 1.46, different groups 1.58 and more.)
 
