@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kinfolk import GramStats
 from kinfolk.baselines import MSSL
 from kinfolk.solvers.structured import StructuredProblem
-from problems import frame, gram, rows
+from problems import gram, rows
 
 TOL = 1e-6
 
@@ -206,13 +206,6 @@ def test_relabelling_tasks_permutes_the_results():
     np.testing.assert_allclose(
         two.structure_.partial_correlation[np.ix_(other, other)], one.structure_.partial_correlation, atol=1e-4
     )
-
-
-def test_the_order_of_rows_does_not_matter():
-    table, y = frame(n=(8, 12))
-    order = np.random.default_rng(5).permutation(len(y))
-    one, two = MSSL(task="who").fit(table, y), MSSL(task="who").fit(table.iloc[order], y[order])
-    np.testing.assert_allclose(two.coef_, one.coef_, atol=1e-5)
 
 
 def test_a_task_without_targets_is_predicted_by_the_population_and_depends_on_none():

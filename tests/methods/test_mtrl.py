@@ -9,7 +9,7 @@ from kinfolk import GramStats
 from kinfolk.baselines import MTRL
 from kinfolk.datasets import make_groups
 from kinfolk.methods.mtrl import shrink_squared_trace_norm, task_covariance
-from problems import frame, gram, rows
+from problems import gram, rows
 
 TOL = 1e-6
 
@@ -144,13 +144,6 @@ def test_relabelling_tasks_permutes_the_results():
     two = MTRL(task=0, tol=1e-9).fit(np.column_stack([other[task], X]), y)
     np.testing.assert_allclose(two.coef_[other], one.coef_, atol=1e-4)
     np.testing.assert_allclose(two.structure_.covariance[np.ix_(other, other)], one.structure_.covariance, atol=1e-4)
-
-
-def test_the_order_of_rows_does_not_matter():
-    table, y = frame()
-    order = np.random.default_rng(5).permutation(len(y))
-    one, two = MTRL(task="who").fit(table, y), MTRL(task="who").fit(table.iloc[order], y[order])
-    np.testing.assert_allclose(two.coef_, one.coef_, atol=1e-8)
 
 
 def test_a_task_without_targets_is_predicted_by_the_population_and_related_to_none():

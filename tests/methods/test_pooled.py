@@ -58,16 +58,6 @@ def test_tasks_of_one_row_go_through_it_with_the_common_slopes():
     assert np.isfinite(Pooled(task=0, own_intercepts=False).fit(X, y).predict(X)).all()
 
 
-def test_relabelling_and_row_order_change_nothing():
-    X, y = draw()
-    order = np.random.default_rng(2).permutation(len(y))
-    mirrored = X[order].copy()
-    mirrored[:, 0] = 2 - mirrored[:, 0]
-    one, two = Pooled(task=0).fit(X, y), Pooled(task=0).fit(mirrored, y[order])
-    np.testing.assert_allclose(two.coef_, one.coef_, rtol=1e-9)
-    np.testing.assert_allclose(two.intercept_[::-1], one.intercept_, rtol=1e-9)
-
-
 def test_wrong_penalties_are_errors():
     X, y = draw()
     with pytest.raises(ValueError, match="penalty=nan must be at least 0 and finite"):

@@ -209,14 +209,6 @@ def table(seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, slope * frame["x1"].to_numpy() + 0.1 * rng.standard_normal(60)
 
 
-def test_row_order_is_irrelevant():
-    frame, y = table()
-    order = np.random.default_rng(1).permutation(60)
-    one = TAT(task="lot", tol=TOL).fit(frame, y)
-    two = TAT(task="lot", tol=TOL).fit(frame.iloc[order], y[order])
-    np.testing.assert_allclose(one.coef_, two.coef_, atol=1e-7)
-
-
 def test_scale_of_the_target_scales_the_coefficients():
     frame, y = table()
     one, two = TAT(task="lot", tol=TOL).fit(frame, y), TAT(task="lot", tol=TOL).fit(frame, 1e4 * y)
