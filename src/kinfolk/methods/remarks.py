@@ -23,14 +23,14 @@ def check_work(T: int, d: int) -> None:
     hours = SECONDS * T * float(d) ** 3 / HOUR
     if hours < 1 / 6:
         return
-    told = f"{d:,} features of {T:,} tasks: a search over folds will take about {hours:,.3g} hours"
+    message = f"{d:,} features of {T:,} tasks: a search over folds will take about {hours:,.3g} hours"
     remedy = (
         "Use fewer features (drop columns; in Python features=PCA(50) or SelectKBest(k=50), a lower "
         "--max-categories on the command line), or a method that solves once, as Pooled, Independent and MeanShrunk do"
     )
     if hours > 7 * 24:
-        raise ValueError(f"{told}. {remedy}.")
-    warn_user(f"{told}. {remedy}.")
+        raise ValueError(f"{message}. {remedy}.")
+    warn_user(f"{message}. {remedy}.")
 
 
 def warn_of_collinear_features(gram: GramStats | None, columns: Columns) -> None:

@@ -94,8 +94,8 @@ def _own_cv(kind: Any, fixed: dict[str, Any]) -> tuple[Fitter, dict[str, Any]]:
 
 def _plain_params(model: Any) -> dict[str, Any]:
     """What the method says it chose."""
-    told = ("penalty_", "best_params_", "mixture_", "graph_helps_", "gain_", "rbf_setting_")
-    found = {name.rstrip("_"): getattr(model, name) for name in told if hasattr(model, name)}
+    chosen = ("penalty_", "best_params_", "mixture_", "graph_helps_", "gain_", "rbf_setting_")
+    found = {name.rstrip("_"): getattr(model, name) for name in chosen if hasattr(model, name)}
     if hasattr(model, "diagnostics_"):
         found["rhat"] = model.diagnostics_["rhat_max"]
     return found

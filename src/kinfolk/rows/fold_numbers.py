@@ -48,7 +48,7 @@ def fold_of_rows(
 
 
 def common_rows(X: Array, codes: NDArray[np.intp]) -> NDArray[np.intp]:
-    """A number for every row, the same for equal rows of different tasks; repeats within a task are told apart.
+    """A number for every row, the same for equal rows of different tasks; repeats within a task have different ones.
 
     Examples
     --------

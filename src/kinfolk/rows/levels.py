@@ -168,16 +168,15 @@ class CrossFitted:
     def inputs(self, X: Array, held_out: int | None = None) -> Array:
         """X with the effects that the other folds give every row; as seen by the fold that is `held_out`."""
         folds = np.unique(self.fold)
-        may_tell = folds if held_out is None else folds[trains(folds, held_out)]
+        may_train = folds if held_out is None else folds[trains(folds, held_out)]
         found = X.copy()
         for g in folds:
             own = self.fold == g
-            told = self._told(X, may_tell[may_tell != g])
-            for column, values in zip(self.levels, told, strict=True):
+            for column, values in zip(self.levels, self._effects(X, may_train[may_train != g]), strict=True):
                 found[own, column.place] = values[column.number[own]]
         return found
 
-    def _told(self, X: Array, folds: NDArray[np.intp]) -> list[Array]:
+    def _effects(self, X: Array, folds: NDArray[np.intp]) -> list[Array]:
         """Effects by the rows of some folds, and 0 at the end, for rows without a value: -1 points there."""
         key = folds.tobytes()
         if key not in self._known:

@@ -97,12 +97,12 @@ def _shape(state: Likelihood) -> Array:
     """
     p = np.diagonal(state.P)
     information = np.diagonal(state.M)
-    told = information > 0
-    root = np.sqrt(np.where(told, information, 1.0))
+    known = information > 0
+    root = np.sqrt(np.where(known, information, 1.0))
     value, vector = np.linalg.eigh(state.M / root / root[:, None])
     # The deviance is twice the logarithm of the likelihood, so that its second derivative is twice the information.
     variance = 2 * (vector**2 / np.maximum(value, LEAST_INFORMATION)).sum(axis=1) / root**2
-    slopes = told & (np.arange(len(p)) < len(p) - 1)
+    slopes = known & (np.arange(len(p)) < len(p) - 1)
     shape = p.copy()
     if slopes.sum() > 1:
         mean = float(p[slopes].mean())

@@ -32,7 +32,7 @@ class Spectrum:
 
     @classmethod
     def of(cls, G: Array, b: Array) -> Self:
-        """Decompose a stack of Gram matrices once; eigenvalues up to `floor` (T, 1) cannot be told from 0."""
+        """Decompose a stack of Gram matrices once; eigenvalues up to `floor` (T, 1) count as 0."""
         value, vector = np.linalg.eigh(G[:1] if is_shared(G) else G)
         floor = ROUNDING * value.max(axis=1, keepdims=True, initial=0.0)
         seen = value > floor
