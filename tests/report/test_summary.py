@@ -235,4 +235,4 @@ def test_one_task_forms_no_group():
         model = GAMTL(task="who").fit(table, y)
     summary = summarize(model, table, y)
     assert not any("group" in said for said in summary["headline"]) and summary["kinds"] == []
-    assert "one task, so there is nobody to be alike" in " ".join(account(model.model_, "gamtl", 1.0))
+    assert "one task, so there are no others to compare it with" in " ".join(account(model.model_, "gamtl", 1.0))

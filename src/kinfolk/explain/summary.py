@@ -263,7 +263,7 @@ def grouping(model: Model, kin: Kinship | None = None) -> str:
     if model.structure is None:
         return "this method learns no relation between tasks"
     if len(model.labels) == 1:
-        return "one task, so there is nobody to be alike"
+        return "one task, so there are no others to compare it with"
     group = model.structure.groups()
     sizes = np.bincount(group[group >= 0])
     said = []

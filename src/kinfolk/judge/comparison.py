@@ -152,14 +152,14 @@ class Comparison:
         if self.use != best:
             return f": simpler than {best}, and within one standard error of it"
         notes = {
-            MEAN: ": the features do not help, so the mean of each task is as good as it gets",
+            MEAN: ": the features do not help, so no method beats the mean of each task",
             BOOSTING: " (not a method of kinfolk): trees find more here than linear methods do; rbf-gamtl is nearest",
         }
         return notes.get(best, "")
 
     def _not_judged(self) -> list[str]:
         missing = [f"{o.contestant.name} ({o.trouble})" for o in self.outcomes if o.errors is None]
-        return [f"Not judged, and neither better nor worse by this: {'; '.join(missing)}."] if missing else []
+        return [f"Not judged, so not part of this advice: {'; '.join(missing)}."] if missing else []
 
     def lines(self) -> list[str]:
         """The table as text."""

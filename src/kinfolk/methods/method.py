@@ -67,7 +67,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     of `learn`; its parameters `cv` and `random_state` make the folds. What a method says about itself:
 
     shares : what tasks share, in one phrase
-    simplicity : place among equals, the simplest first
+    simplicity : rank among methods of equal error; the simplest has the lowest
     default_grid : values by parameter that `tune` tries
     quick : parameters for a comparison of many methods, where errors settle long before the last digits do
     scales_itself : whether columns need no common scale before it

@@ -178,7 +178,7 @@ class Problem(Penalty):
     def optimality(self, result: Alternation) -> dict[str, float]:
         """Where weights and graph stand together, and the last graph step alone, which later weights have left behind.
 
-        For very many tasks the first are over the candidates, beside which `certified` says who needs no other.
+        For very many tasks the first are over the candidates, which suffice for the share `certified` of the tasks.
         """
         W = result.weights.value
         A = result.graph.value
@@ -192,7 +192,7 @@ class Problem(Penalty):
         }
 
     def _distances(self, coupled: Array) -> Array | Pairs:
-        """Of all pairs; for very many tasks of the candidates, beside which `certified` says who needs no other."""
+        """Of all pairs; for very many tasks of the candidates, which suffice for the share `certified` of them."""
         if len(coupled) <= DENSE_TASKS:
             return squared_distances(coupled)
         self.candidates.move_to(coupled)

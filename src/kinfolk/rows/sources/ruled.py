@@ -151,7 +151,7 @@ def complete_rows(
 ) -> tuple[Any, dict[str, int]]:
     """The rows, and how many values are missing in each of the `inputs` with gaps; a row without a label is an error.
 
-    Rows without a target are left out here if there is somebody to `say` it to, else by whoever fits.
+    Rows without a target are left out here if `say` can report it, else later, by the fit.
     """
     pl = polars()
     counted = {*roles.labels(), roles.target, *inputs}
