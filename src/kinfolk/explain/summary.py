@@ -267,7 +267,7 @@ def grouping(model: Model, kin: Kinship | None = None) -> str:
     group = model.structure.groups()
     sizes = np.bincount(group[group >= 0])
     said = []
-    if model.structure.kind == "graph":
+    if not model.structure.edges_are:
         said.append(counted(model.structure.graph().adjacency.nnz // 2, "edge"))
     if kin is not None and not kin.found:
         said.append("no groups stand out")

@@ -160,7 +160,7 @@ def _table(model: Model, group: NDArray[np.intp], errors: TaskErrors | None, sho
     columns: list[tuple[str, str, str, Any]] = [("group", "group", "a dash: stands alone", group.tolist())]
     if model.gram is not None:
         columns.append(("rows", "rows", "rows of the task in the fit", short(model.gram.n)))
-    if model.structure is not None and model.structure.kind == "graph":
+    if model.structure is not None and not model.structure.edges_are:
         graph = model.structure.graph()
         columns += [
             ("neighbors", "neighbours", "in the fitted graph", np.diff(graph.adjacency.indptr).tolist()),
