@@ -38,6 +38,7 @@ SHRINK = 0.6  # eps falls by this factor after every step
 LOOSE = 0.1  # how much an ordinary weight step reduces its residual
 TIGHT = 1e-3  # and one that gives a dual point
 LEAST_RESIDUAL = 1e-12  # of a weight step: below it conjugate gradients work on rounding
+PLANE_STEPS = 8  # of Newton's method in the plane at most
 LEAST_DAMPING = 1e-3  # of a Newton step in the plane
 CHECK_EVERY = 5  # steps between two dual points
 SOME_LENGTH = 1e-8  # where no edge has a length: any positive number starts eps
@@ -250,7 +251,7 @@ def _best_move(problem: Fusion, at: _Line, target: _Line, last: _Line | None, ep
     return move if last is None else move.plus(others[0], last)
 
 
-def best_in_plane(problem: Fusion, at: _Line, directions: list[_Line], eps: float, max_iter: int = 8) -> Array:
+def best_in_plane(problem: Fusion, at: _Line, directions: list[_Line], eps: float) -> Array:
     """Steps s that minimise F_eps(W + s_1 V_1 + ...), by damped Newton from (1, 0, ...): the plain weight step.
 
     F_eps has the Huber function of width eps in place of the norm. Along the plane the loss is a quadratic and every
@@ -271,7 +272,7 @@ def best_in_plane(problem: Fusion, at: _Line, directions: list[_Line], eps: floa
 
     s = np.eye(m)[0]
     f, u, half = value(s)
-    for _ in range(max_iter):
+    for _ in range(PLANE_STEPS):
         l2 = problem.edge_penalty / np.maximum(u, eps)
         bend = np.where(u > eps, l2 / np.maximum(u, eps) ** 2, 0.0)
         hessian = Q + quad @ l2 - (half * bend) @ half.T

@@ -33,6 +33,7 @@ FACTORISED = 2000  # dT up to which that is a dense factorisation
 NOISE = 1e-14  # of the squared targets: rounding of the objective, which for a good fit is a small difference of them
 ROUNDS = 200
 ROUNDS_MANY = 6  # for more than DENSE_TASKS tasks: a joint gap below a thousandth, and nearly all that there is to gain
+FLOOR = 0.01  # of the typical diagonal: least penalty of the fits that the alternation begins with
 PROOF = 1e-6  # duality gap above which better multipliers are looked for
 
 
@@ -213,8 +214,8 @@ def usual_rounds(n_tasks: int) -> int:
     return ROUNDS if n_tasks <= DENSE_TASKS else ROUNDS_MANY
 
 
-def independent(equations: NormalEquations, ridge: Array, floor: float = 0.01) -> Array:
-    """Ridge fits of every task alone, with `floor` times the mean diagonal of the slopes in all G_t as more penalty."""
+def independent(equations: NormalEquations, ridge: Array) -> Array:
+    """Ridge fits of every task alone, with `FLOOR` times the mean diagonal of the slopes in all G_t as more penalty."""
     T, d = equations.shape
     G = equations.G[:1] if equations.is_shared() else equations.G
     check_memory(
@@ -224,7 +225,7 @@ def independent(equations: NormalEquations, ridge: Array, floor: float = 0.01) -
     )
     typical = np.diagonal(G, axis1=1, axis2=2)[:, equations.penalised() > 0].mean()
     # The floor keeps tasks with fewer rows than unknowns from starting at wild coefficients.
-    return solve_each(G + ridge + max(floor * typical, TINY) * np.eye(d), equations.b)
+    return solve_each(G + ridge + max(FLOOR * typical, TINY) * np.eye(d), equations.b)
 
 
 @dataclass(eq=False)

@@ -9,6 +9,7 @@ from scipy import sparse
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.tolerances import MARGIN
 
+ROUNDS = 50  # through all nodes at most
 SEPARATE = 1.5  # distance between two groups over that inside them, below which they are one
 
 
@@ -25,14 +26,14 @@ def louvain(A: sparse.csr_array) -> NDArray[np.intp]:
         A = sparse.csr_array(gather @ A @ gather.T)
 
 
-def _move_nodes(A: sparse.csr_array, rounds: int = 50) -> NDArray[np.intp]:
+def _move_nodes(A: sparse.csr_array) -> NDArray[np.intp]:
     """Move single nodes to the neighbouring group with the largest gain in modularity until none gains."""
     T = A.shape[0]
     degree = np.asarray(A.sum(axis=1)).ravel()
     total = degree.sum()
     group = np.arange(T)
     weight_of = degree.copy()
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         moved = False
         for node in range(T):
             links = slice(A.indptr[node], A.indptr[node + 1])
