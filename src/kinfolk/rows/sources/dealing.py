@@ -51,8 +51,9 @@ def deal_rows(codes: NDArray[np.intp], so_far: Array, rng: np.random.Generator) 
     >>> deal_rows(np.array([0, 0, 0]), np.array([[4.0], [3.0], [4.0]]), np.random.default_rng(0)).tolist()
     [1, 2, 0]
     """
-    order = np.lexsort((rng.random(so_far.shape), so_far), axis=0)
-    return order[occurrence(codes) % len(so_far), codes]
+    k, T = so_far.shape
+    order = np.lexsort((rng.random((k, T)), so_far), axis=0)
+    return order[occurrence(codes) % k, codes]
 
 
 def check_folds(cv: Any) -> int:
