@@ -103,13 +103,13 @@ def test_edges_and_weights_are_each_best_for_the_other(data):
 
     def value(x):
         barrier = np.log(x.sum()) + np.log(around.degree + x).sum()
-        return (2 * problem.pull * x @ far + 2 * problem.beta * x @ x) / problem.alpha - barrier
+        return (2 * problem.gamma_along * x @ far + 2 * problem.beta * x @ x) / problem.alpha - barrier
 
     found = minimize(value, np.full(20, 0.1), bounds=[(1e-12, None)] * 20, method="L-BFGS-B", options={"ftol": 1e-15})
     assert value(a) <= found.fun + 1e-9 * abs(found.fun)
     G, b = problem.equations.G[4], problem.equations.b[4]
     w = around.weights(G, b, a)
-    gradient = 2 * (G @ w - b + problem.ridge @ w) + 4 * problem.pull * (a.sum() * w - a @ V)
+    gradient = 2 * (G @ w - b + problem.ridge @ w) + 4 * problem.gamma_along * (a.sum() * w - a @ V)
     assert np.abs(gradient).max() <= 1e-8 * np.abs(b).max()
 
 

@@ -15,7 +15,8 @@ from kinfolk.baselines import METHODS
 from reading_order import PAGE, RANK, imports, module_name, page, rank
 
 SOURCE = Path(kinfolk.__file__).parent
-FILES = [p for p in sorted(SOURCE.rglob("*.py")) if p.name != "__init__.py" or p.parent.name == "weights_"]
+ALL_FILES = sorted(SOURCE.rglob("*.py"))
+FILES = [path for path in ALL_FILES if path.name != "__init__.py"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_name)
@@ -31,18 +32,29 @@ def imported(path, modules):
     """Modules of the package that a file imports anywhere, also inside functions."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kinfolk"):
-            whole = {f"{node.module}.{part.name}".removeprefix("kinfolk.") for part in node.names}
-            found |= (whole & modules) or {node.module.removeprefix("kinfolk.")}
-    return found & modules
+        if isinstance(node, ast.Import):
+            found |= {part.name for part in node.names}
+        if isinstance(node, ast.ImportFrom):
+            # Of `from kinfolk.rows import gram` the module is the last name, if it is one.
+            whole = {f"{node.module}.{part.name}" for part in node.names}
+            found |= {name for name in whole if name.removeprefix("kinfolk.") in modules} or {node.module}
+    return {name.removeprefix("kinfolk.") for name in found if name.startswith("kinfolk.")} & modules
 
 
 def test_no_modules_import_each_other_late_imports_counted():
-    paths = {
-        module_name(path): path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem != "__init__"
-    }
+    paths = {module_name(path): path for path in ALL_FILES}
     links = {name: imported(path, set(paths)) - {name} for name, path in paths.items()}
     TopologicalSorter(links).prepare()  # raises a CycleError that names the cycle
+
+
+def test_modules_are_looked_up_by_name_for_attributes_of_classes_alone():
+    """A `Face` in a function would be a late import that the test above does not see."""
+    for path in ALL_FILES:
+        tree = ast.parse(path.read_text())
+        calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "Face"]
+        classes = [n for n in tree.body if isinstance(n, ast.ClassDef)]
+        attributes = [part.value for node in classes for part in node.body if isinstance(part, ast.Assign)]
+        assert set(calls) <= set(attributes), f"{path.name}: a function looks a module up by name"
 
 
 def test_the_reading_order_names_every_module_as_it_is_now():
@@ -60,7 +72,7 @@ def asked_classes(path):
             yield from (getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(node.args[1]))
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if "methods" not in p.parts], ids=module_name)
+@pytest.mark.parametrize("path", [p for p in ALL_FILES if "methods" not in p.parts], ids=module_name)
 def test_nobody_outside_the_methods_asks_for_the_class_of_a_structure_or_an_estimator(path):
     assert not (STRUCTURES | ESTIMATORS) & set(asked_classes(path))
 

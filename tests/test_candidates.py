@@ -28,6 +28,14 @@ def exact_at(name):
     return exact(POINTS[name])
 
 
+def knowing(W, k):
+    """Candidates that are the k nearest of every task."""
+    known = Candidates()
+    known.move_to(W)
+    known.search(k)
+    return known
+
+
 def refuse(*_):
     raise AssertionError("not to be called")
 
@@ -36,7 +44,7 @@ def refuse(*_):
 @pytest.mark.parametrize("k", [3, 32])
 def test_candidates_give_the_dense_answer_also_if_too_few_at_first(name, k):
     W = POINTS[name]
-    sparse_way = by_candidates(W, k=k, **LETTERS)
+    sparse_way = by_candidates(W, candidates=knowing(W, k), **LETTERS)
     assert sparse_way.certified == 1.0
     assert abs(sparse_way.value - exact_at(name)).max() < 1e-8
 
@@ -105,7 +113,8 @@ def test_many_rounds_keep_few_pairs_and_lose_none_within_reach(monkeypatch):
 
 
 def test_if_the_rounds_run_out_the_certified_share_says_so():
-    solution = by_candidates(POINTS["outliers"], k=2, rounds=1, **LETTERS)
+    W = POINTS["outliers"]
+    solution = by_candidates(W, candidates=knowing(W, 2), rounds=1, **LETTERS)
     assert 0 <= solution.certified < 1
 
 

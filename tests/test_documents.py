@@ -29,6 +29,18 @@ def test_every_extra_that_is_installed_exists(path):
     assert asked <= set(extras)
 
 
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")])
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_files_and_tests_that_a_document_names_exist(path):
+    named = re.findall(r"`([\w/]+\.py)`", path.read_text())
+    missing = [f for f in named if not any((ROOT / place / f).exists() for place in (".", "src/kinfolk", "docs"))]
+    assert not missing
+    tests = "".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
+    assert not [name for name in re.findall(r"`(test_\w+)`", path.read_text()) if f"def {name}(" not in tests]
+
+
 def test_a_session_is_commands_and_what_they_print():
     session = "```\n$ kinfolk fit a \\\n    b\nnote: x\n$ kinfolk methods\ny\n```\n"
     text = session + "```python\nprint(1)\n```\n\nprints\n\n```\n1\n```\n"

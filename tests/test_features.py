@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from kinfolk.baselines import Independent, MeanShrunk
 from kinfolk.methods.curves import head_error
-from kinfolk.methods.rbf import FLOOR, RBFFeatures, place_centers, slope_scale, spread_of_inputs
+from kinfolk.methods.rbf import FLOOR, RBFFeatures, input_deviations, place_centers, slope_scale
 from kinfolk.methods.rbf_search import Axes, Setting, TaskRows, search_features
 from kinfolk.rows.fold_numbers import assign_folds
 from kinfolk.rows.gram import GramStats
@@ -54,7 +54,7 @@ def test_spread_is_the_root_mean_squared_distance_of_the_members(cloud):
     distance = np.linalg.norm(cloud[:, None] - centers.position, axis=2)
     nearest = distance.argmin(axis=1)
     expected = [np.sqrt(np.mean(distance[nearest == p, p] ** 2)) for p in range(8)]
-    np.testing.assert_allclose(centers.spread, expected, rtol=1e-10)
+    np.testing.assert_allclose(centers.scatter, expected, rtol=1e-10)
 
 
 def test_a_lone_row_gets_its_spread_from_the_nearest_centre():
@@ -62,7 +62,7 @@ def test_a_lone_row_gets_its_spread_from_the_nearest_centre():
     centers = place_centers(Z, 2, random_state=0)
     far = np.argmax(centers.position[:, 0])
     gap = np.linalg.norm(centers.position[0] - centers.position[1])
-    np.testing.assert_allclose(centers.spread[far], FLOOR * gap)
+    np.testing.assert_allclose(centers.scatter[far], FLOOR * gap)
 
 
 @pytest.mark.parametrize(("n_distinct", "copies"), [(1, 1), (1, 9), (2, 5), (7, 1), (7, 30)])
@@ -161,7 +161,7 @@ def test_exponent_zero_standardises():
     X, y, codes = curves()
     gram = GramStats.from_rows(X, y, codes)
     np.testing.assert_allclose(slope_scale(gram, exponent=0.0), 1 / X.std(axis=0))
-    np.testing.assert_allclose(spread_of_inputs(gram), X.std(axis=0))
+    np.testing.assert_allclose(input_deviations(gram), X.std(axis=0))
 
 
 def test_scaled_inputs_do_not_depend_on_units():

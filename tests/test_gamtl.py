@@ -1,5 +1,6 @@
 import itertools
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -317,16 +318,14 @@ def test_a_rise_within_the_noise_of_the_objective_is_none(noise, rounds):
         Solution(sparse.csr_array([[0, a], [a, 0]]), 0, 0.0, True, "", np.full(2, 1 / a)) for a in (1.0, 2.0, 2.0)
     )
     values = itertools.chain([1.0], itertools.repeat(1.0 + 1e-9))
-    end = alternate(
-        lambda A, W, rough: weights,
-        lambda W, dual, rough: next(graphs),
-        lambda W, A: next(values),
-        weights.value,
-        tol=1e-6,
-        max_iter=9,
+    steps = SimpleNamespace(
+        weight_step=lambda A, W, rough=False: weights,
+        graph_step=lambda W, dual, rough=False: next(graphs),
+        objective=lambda W, A: next(values),
         noise=noise,
-        quiet=True,
+        looks_ahead=True,
     )
+    end = alternate(steps, weights.value, tol=1e-6, max_iter=9, quiet=True)
     assert (end.n_iter, end.converged) == (rounds, noise > 0)  # not converged: the graph had not settled
 
 

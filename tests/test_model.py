@@ -8,11 +8,12 @@ import pytest
 
 import kinfolk.methods.model
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
-from kinfolk.baselines import BMSL, CCMTL, METHODS, TAT, Independent, RandomSlopes
+from kinfolk.baselines import BMSL, CCMTL, TAT, Independent, RandomSlopes
 from kinfolk.datasets import make_groups
 from kinfolk.explain import shared_features
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.model import ByTask, Model
+from kinfolk.methods.registry import all_methods
 from problems import frame
 
 QUICK = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,), "metrics": ("identity",), "cv": 3}
@@ -73,11 +74,11 @@ def test_tasks_come_and_go_beside_a_task_without_targets(method):
     assert model.adjacency_.shape == (4, 4)
 
 
-@pytest.mark.parametrize("name", sorted(METHODS))
+@pytest.mark.parametrize("name", sorted(all_methods()))
 def test_a_mistyped_choice_is_refused_by_every_method(name):
     table, y = frame(0)
     with pytest.raises(ValueError, match='unseen=\'eror\': choose "warn", "mean" or "error"'):
-        METHODS[name](task="who", unseen="eror").fit(table, y)
+        all_methods()[name](task="who", unseen="eror").fit(table, y)
 
 
 def test_all_wrong_parameters_are_named_at_once():

@@ -1,6 +1,7 @@
 """All structures have one face: a part, more tasks, scores, a graph, groups, and plain data."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from kinfolk import GAMTL
 from kinfolk.baselines import Independent
+from kinfolk.cli.graph import graph_of
 from kinfolk.methods.model import structure_of
 from kinfolk.methods.structures import Structure, TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
@@ -35,6 +37,13 @@ def dense(structure):
 
 def test_every_structure_is_known_by_its_name():
     assert Structure.forms == {name: type(structure) for name, structure in STRUCTURES.items()}
+
+
+def test_the_command_notes_what_edges_stand_for_unless_they_are_those_of_a_graph(structure):
+    notes = []
+    graph = graph_of(SimpleNamespace(structure_=structure), SimpleNamespace(note=notes.append))
+    assert graph.labels.tolist() == LABELS.tolist()
+    assert [structure.edges_are in note for note in notes] == [True] * (structure.kind != "graph")
 
 
 def test_groups_are_numbered_by_size(structure):

@@ -30,6 +30,44 @@ def homes():
     return found
 
 
+def constants(path):
+    """Names that a module gives values to at its top level."""
+    assigned = [node.targets[0] for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign)]
+    return {target.id for target in assigned if isinstance(target, ast.Name)}
+
+
+# Words that have had many meanings, and the files that give them the one of docs/glossary.md.
+MEANINGS = {
+    "spread": {"explain/coefficients.py"},
+    "pull": {"solvers/weights/system.py"},
+    "contender": set(),
+    "letters": set(),
+}
+
+
+def named(path):
+    """Everything that a module names: variables, arguments, fields, functions and classes."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        if isinstance(node, ast.arg):
+            yield node.arg
+
+
+def test_a_word_of_many_meanings_keeps_the_one_of_the_glossary():
+    used = {str(path.relative_to(SOURCE)): set(named(path)) for path in SOURCE.rglob("*.py")}
+    found = {word: {file for file, names in used.items() if word in names} for word in MEANINGS}
+    assert found == MEANINGS
+
+
+def test_a_common_tolerance_has_one_value():
+    home = SOURCE / "solvers" / "tolerances.py"
+    elsewhere = {path.stem: constants(path) & constants(home) for path in SOURCE.rglob("*.py") if path != home}
+    assert not {name: found for name, found in elsewhere.items() if found}
+
+
 def test_a_public_name_is_defined_once():
     twice = {name: modules for name, modules in homes().items() if len(modules) > 1 and name not in REASONS}
     assert not twice, f"rename one of each, or give a reason in {Path(__file__).name}: {twice}"

@@ -45,7 +45,7 @@ def in_words(size: float) -> str:
 
 
 def _of_machine() -> int | None:
-    """What Linux counts as available; elsewhere all memory, for want of better."""
+    """What Linux counts as available; elsewhere all memory, as nothing better is known."""
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):

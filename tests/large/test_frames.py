@@ -157,3 +157,13 @@ def test_a_wrong_request_is_told_what_to_do():
     model = Independent(task="shop", penalty=1.0).fit(frame, "sales")
     with pytest.raises(ValueError, match="without standard deviations"):
         model.predict(frame, return_std=True)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_a_model_without_names_does_not_predict_a_lazy_frame(wide):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.repeat(np.arange(4), 10), rng.normal(size=(40, 2))])
+    y = rng.normal(size=(40, 3))
+    model = GAMTL().fit(X[:, 1:], y) if wide else GAMTL(task=0).fit(X, y[:, 0])
+    with pytest.raises(ValueError, match="GAMTL was fitted without names or without a task column"):
+        model.predict(pl.LazyFrame(X, schema=["shop", "x0", "x1"]))

@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
+import kinfolk.methods.model
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, RBFFeatures
 from kinfolk.baselines import METHODS, Independent, RandomSlopes
 from kinfolk.large import fit_file, predict_file
@@ -153,6 +154,17 @@ def test_predictions_of_a_file_are_those_of_its_rows(tmp_path, source, out, labe
     mean, std = model.predict(frame[X], return_std=True)
     np.testing.assert_allclose(table["prediction"], mean, rtol=1e-12)
     np.testing.assert_allclose(table["std"], std, rtol=1e-9)
+
+
+def test_blocks_of_a_file_share_one_computation_of_the_uncertainty(tmp_path, monkeypatch):
+    frame = sales(n=300, tasks=5)
+    frame.to_parquet(tmp_path / "rows.parquet", index=False)
+    model = Independent(task="shop", penalty=1.0).fit(frame[X], frame["sales"])
+    calls = []
+    plain = kinfolk.methods.model.uncertainty
+    monkeypatch.setattr("kinfolk.methods.model.uncertainty", lambda *given: calls.append(1) or plain(*given))
+    predict_file(model, tmp_path / "rows.parquet", tmp_path / "out.csv", return_std=True, batch_rows=70)
+    assert len(calls) == 1
 
 
 def test_leading_zeros_stay_from_fit_to_prediction(tmp_path):

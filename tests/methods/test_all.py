@@ -1,10 +1,11 @@
-"""What every method in the folder must hold; a new file in baselines/ is tested here by being there."""
+"""What every method in the folder must hold; a new file in the folder is tested here by being there."""
 
 import warnings
 
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk import GramStats, TaskCovariance, TaskGraph, TaskPrecision, TaskTree
 from kinfolk.baselines import METHODS
@@ -109,6 +110,15 @@ def test_the_structure_is_of_its_kind_and_names_the_tasks(name):
     structure = fitted(name).structure_
     assert isinstance(structure, STRUCTURES[name])
     assert list(structure.labels) == [0, 1, 2, 3]
+
+
+VARIANTS = [METHODS["Independent"](penalty="cv"), METHODS["Pooled"](own_intercepts=False)]
+
+
+@pytest.mark.parametrize("method", [*(METHODS[name](**QUICK.get(name, {})) for name in METHODS), *VARIANTS], ids=str)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_scikit_learn_conventions(method):
+    check_estimator(method, on_skip=None)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk.baselines import BMSL
 from kinfolk.datasets import make_groups
@@ -306,13 +305,3 @@ def test_constant_targets_and_features_have_no_slope():
 def test_texts_of_errors(parameters, text):
     with pytest.raises(ValueError, match=text):
         BMSL(**parameters).fit(np.eye(5), np.arange(5.0))
-
-
-def test_unseen_task_is_named(own_model):
-    with pytest.warns(UserWarning, match="task 99, not seen in fit"):
-        own_model[0].predict(np.r_[99.0, np.zeros(6)][None])
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_scikit_learn_checks():
-    check_estimator(BMSL(n_samples=20, n_burn=10), on_skip=None)

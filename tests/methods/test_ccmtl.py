@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk import GramStats, TaskGraph
 from kinfolk.baselines import CCMTL
@@ -161,15 +160,6 @@ def test_the_fit_follows_the_units_of_y_and_x():
     np.testing.assert_allclose(two.coef_, 100 * one.coef_, rtol=1e-6)
 
 
-def test_relabelling_tasks_permutes_and_row_order_is_irrelevant():
-    X, y = draw()
-    order = np.random.default_rng(2).permutation(len(y))
-    mirrored = X[order].copy()
-    mirrored[:, 0] = 11 - mirrored[:, 0]
-    one, two = CCMTL(task=0, tol=1e-6).fit(X, y), CCMTL(task=0, tol=1e-6).fit(mirrored, y[order])
-    np.testing.assert_allclose(two.coef_[::-1], one.coef_, atol=1e-3)
-
-
 def test_a_given_graph_is_matched_by_name_and_its_weights_count():
     X, y = draw(T=3)
     A = np.array([[0.0, 5.0, 0.0], [5.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
@@ -226,13 +216,3 @@ def test_texts_of_errors(parameters, text):
     X, y = draw()
     with pytest.raises(ValueError, match=text):
         CCMTL(task=0, **parameters).fit(X, y)
-
-
-def test_unseen_task_is_named():
-    X, y = draw()
-    with pytest.raises(ValueError, match="predict got task 99, not seen in fit"):
-        CCMTL(task=0, unseen="error").fit(X, y).predict(np.full((1, 5), 99.0))
-
-
-def test_scikit_learn_checks():
-    check_estimator(CCMTL(), on_skip=None)

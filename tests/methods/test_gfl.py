@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk import GramStats, TaskGraph
 from kinfolk.baselines import GFL
@@ -250,20 +249,12 @@ def test_a_target_without_values_is_predicted_by_the_population_and_has_no_edges
     assert model.correlation_.shape == (5, 5)
 
 
-def test_unseen_tasks_are_refused_by_name():
-    table, y = frame()
-    model = GFL(task="who", graph=signed(6), unseen="error").fit(table, y)
-    with pytest.raises(ValueError, match="predict got task 'stranger', not seen in fit"):
-        model.predict(table.assign(who="stranger"))
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
         ({"sparsity": 0.0}, "sparsity=0.0 must be greater than 0 and finite: it may be tiny"),
         ({"fusion": -1.0}, "fusion=-1.0 must be at least 0 and finite"),
         ({"threshold": 1.0}, "threshold=1.0 must be at least 0 and below 1"),
-        ({"unseen": "zero"}, 'unseen=\'zero\': choose "warn", "mean" or "error"'),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):
@@ -274,10 +265,6 @@ def test_bad_parameters_are_named(parameters, message):
 def test_too_few_iterations_warn_with_remedies():
     with pytest.warns(ConvergenceWarning, match="relative duality gap .* raise sparsity, max_iter or tol"):
         GFL(graph=signed(6), max_iter=3).fit_gram(gram())
-
-
-def test_scikit_learn_accepts_it():
-    check_estimator(GFL(), on_skip=None)
 
 
 @pytest.mark.parametrize("unit", [1e-150, 1e150])

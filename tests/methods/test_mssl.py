@@ -5,12 +5,11 @@ import numpy as np
 import pytest
 from sklearn.covariance import graphical_lasso as reference
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk import GramStats
 from kinfolk.baselines import MSSL
 from kinfolk.solvers.structured import StructuredProblem
-from problems import frame, gram, rows
+from problems import gram, rows
 
 TOL = 1e-6
 
@@ -209,25 +208,11 @@ def test_relabelling_tasks_permutes_the_results():
     )
 
 
-def test_the_order_of_rows_does_not_matter():
-    table, y = frame(n=(8, 12))
-    order = np.random.default_rng(5).permutation(len(y))
-    one, two = MSSL(task="who").fit(table, y), MSSL(task="who").fit(table.iloc[order], y[order])
-    np.testing.assert_allclose(two.coef_, one.coef_, atol=1e-5)
-
-
 def test_a_task_without_targets_is_predicted_by_the_population_and_depends_on_none():
     X, y, task = rows(T=4)
     model = MSSL(task=0).fit(np.column_stack([task, X]), np.where(task == 2, np.nan, y))
     np.testing.assert_allclose(model.coef_[2], model.population_coef_)
     np.testing.assert_array_equal(model.structure_.partial_correlation[2], [0.0, 0.0, 1.0, 0.0])
-
-
-def test_unseen_tasks_are_refused_by_name():
-    table, y = frame()
-    model = MSSL(task="who", unseen="error").fit(table, y)
-    with pytest.raises(ValueError, match="predict got task 'stranger', not seen in fit"):
-        model.predict(table.assign(who="stranger"))
 
 
 @pytest.mark.parametrize(
@@ -237,7 +222,6 @@ def test_unseen_tasks_are_refused_by_name():
         ({"sparsity": -1.0}, "sparsity=-1.0 must be greater than 0 and finite"),
         ({"lasso": np.nan}, "lasso=nan must be at least 0 and finite"),
         ({"max_iter": 0}, "max_iter=0 must be at least 1"),
-        ({"unseen": "zero"}, 'unseen=\'zero\': choose "warn", "mean" or "error"'),
     ],
 )
 def test_bad_parameters_are_named(parameters, message):
@@ -248,10 +232,6 @@ def test_bad_parameters_are_named(parameters, message):
 def test_too_few_rounds_warn_with_remedies():
     with pytest.warns(ConvergenceWarning, match="not converged in 1 rounds.*raise sparsity, max_iter or tol"):
         MSSL(max_iter=1).fit_gram(gram())
-
-
-def test_scikit_learn_accepts_it():
-    check_estimator(MSSL(), on_skip=None)
 
 
 def test_few_rows_of_huge_inputs_and_a_target_that_never_varies_give_zeros():

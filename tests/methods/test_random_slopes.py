@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk.baselines import RandomSlopes
 
@@ -43,29 +42,12 @@ def test_fitted_attributes_say_what_varies(table):
     np.testing.assert_allclose(model.sigma2_, 0.25, rtol=0.3)
 
 
-def test_unseen_tasks_are_predicted_by_the_fixed_effects(table):
-    X, y = table
-    model = RandomSlopes(task=0, unseen="mean").fit(X, y)
-    new = X[:3].copy()
-    new[:, 0] = 99
-    expected = new[:, 1:] @ model.population_coef_ + model.population_intercept_
-    np.testing.assert_allclose(model.predict(new), expected)
-
-
 def test_a_task_without_targets_gets_the_fixed_effects(table):
     X, y = table
     y = np.where(X[:, 0] == 3, np.nan, y)
     model = RandomSlopes(task=0).fit(X, y)
     np.testing.assert_array_equal(model.coef_[3], model.population_coef_)
     assert model.intercept_[3] == model.population_intercept_
-
-
-def test_unseen_tasks_are_an_error_if_asked_for(table):
-    X, y = table
-    model = RandomSlopes(task=0, unseen="error").fit(X, y)
-    X[0, 0] = 99
-    with pytest.raises(ValueError, match=r"predict got task 99, not seen in fit \(12 tasks: 0, \.\.\.\)"):
-        model.predict(X)
 
 
 def test_tasks_of_one_row_get_the_slopes_of_the_population_next_to_own_intercepts(table):
@@ -78,16 +60,6 @@ def test_tasks_of_one_row_get_the_slopes_of_the_population_next_to_own_intercept
     np.testing.assert_allclose(model.coef_[:-1], RandomSlopes(task=0, intercept="free").fit(X, y).coef_)
 
 
-def test_relabelling_tasks_permutes_and_row_order_is_irrelevant(table):
-    X, y = table
-    model = RandomSlopes(task=0).fit(X, y)
-    order = np.random.default_rng(1).permutation(len(y))
-    other = X[order].copy()
-    other[:, 0] = 11 - other[:, 0]
-    mirrored = RandomSlopes(task=0).fit(other, y[order])
-    np.testing.assert_allclose(mirrored.coef_[::-1], model.coef_, atol=1e-4)
-
-
 def test_wrong_choices_are_named(table):
     with pytest.raises(ValueError, match='covariance=\'spherical\': choose "diagonal" or "full"'):
         RandomSlopes(task=0, covariance="spherical").fit(*table)
@@ -96,10 +68,6 @@ def test_wrong_choices_are_named(table):
 def test_too_few_steps_warn_with_remedies(table):
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
         RandomSlopes(task=0, max_iter=3).fit(*table)
-
-
-def test_scikit_learn_checks():
-    check_estimator(RandomSlopes(), on_skip=None)
 
 
 @pytest.mark.parametrize("intercept", ["random", "free"])

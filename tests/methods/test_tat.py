@@ -5,7 +5,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import check_estimator
 
 from kinfolk.methods.tat import TAT
 from kinfolk.rows.gram import GramStats
@@ -210,14 +209,6 @@ def table(seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, slope * frame["x1"].to_numpy() + 0.1 * rng.standard_normal(60)
 
 
-def test_row_order_is_irrelevant():
-    frame, y = table()
-    order = np.random.default_rng(1).permutation(60)
-    one = TAT(task="lot", tol=TOL).fit(frame, y)
-    two = TAT(task="lot", tol=TOL).fit(frame.iloc[order], y[order])
-    np.testing.assert_allclose(one.coef_, two.coef_, atol=1e-7)
-
-
 def test_scale_of_the_target_scales_the_coefficients():
     frame, y = table()
     one, two = TAT(task="lot", tol=TOL).fit(frame, y), TAT(task="lot", tol=TOL).fit(frame, 1e4 * y)
@@ -268,14 +259,6 @@ def test_task_without_rows_stands_alone_in_the_tree():
     assert model.structure_.members(-1) == [[0, 1, 2, 3, 4]]
 
 
-def test_unseen_task_is_named_or_gets_the_mean():
-    frame, y = table()
-    new = frame.iloc[:1].assign(lot="z")
-    with pytest.raises(ValueError, match="got task 'z', not seen in fit"):
-        TAT(task="lot", unseen="error").fit(frame, y).predict(new)
-    assert np.isfinite(TAT(task="lot", unseen="mean").fit(frame, y).predict(new)).all()
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -315,11 +298,6 @@ def test_callback_hears_of_a_falling_objective():
     TAT(callback=heard.append, tol=TOL).fit_gram(problem(13, 6, 4))
     assert len(heard) > 1
     assert (np.diff([step.value for step in heard]) <= 0).all()
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_estimator_checks_of_scikit_learn():
-    check_estimator(TAT())
 
 
 def test_tasks_that_one_fit_meets_exactly_have_it_although_their_penalty_is_rounding():

@@ -24,7 +24,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     check_outputs({"--out": (options.out, "graph")}, options, console, inputs=(options.model,))
     model = load_model(options.model)
     graph = graph_of(model, console)
-    written: Any = model if model.structure_.kind == "graph" else graph
+    written: Any = graph if model.structure_.edges_are else model  # a model knows how sure its own edges are
     if options.out:
         write_graph(written, options.out, options.format, safe=options.safe_csv)
         console.say(f"{len(graph.labels):,} tasks and {graph.adjacency.nnz // 2:,} edges in {options.out}")
@@ -46,8 +46,6 @@ def graph_of(model: MultiTaskRegressor, console: Console) -> TaskGraph:
     if structure is None:
         learns = "learns nothing about the relations of tasks, not a graph"
         raise ValueError(f"{name} {learns}: fit gamtlcv, gamtl, ccmtl or gfl")
-    if structure.kind == "matrix":
-        console.note(f"{name} has no graph of its own: edges are correlations of tasks above 0")
-    if structure.kind == "tree":
-        console.note(f"{name} has no graph of its own: edges are the share of levels at which tasks are together")
+    if structure.edges_are:
+        console.note(f"{name} has no graph of its own: edges are {structure.edges_are}")
     return structure.graph()

@@ -81,11 +81,11 @@ def _checked_gaps(frame: Any, columns: list[str], options: argparse.Namespace, c
     if not gaps or options.drop_missing:
         return without_gaps(frame, gaps, options, console)
     condition = pl.any_horizontal(pl.col(gaps).is_null())
-    told = ", ".join(f"{name!r} {frame[name].null_count():,}" for name in gaps[:5])
+    shown = ", ".join(f"{name!r} {frame[name].null_count():,}" for name in gaps[:5])
     first = where(frame, condition, source).split(", ")[-1]
     rows = f"{frame.filter(condition).height:,} of {frame.height:,} rows"
     raise ValueError(
-        f"{source.root.name} has missing values in {rows} ({told}; "
+        f"{source.root.name} has missing values in {rows} ({shown}; "
         f"the first in {first}). Leave these rows out: --drop-missing, or fill them in"
     )
 

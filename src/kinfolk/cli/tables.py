@@ -97,9 +97,9 @@ def training_rows(source: Source, options: argparse.Namespace, console: Console,
     frame = ruled_frame(source, roles, rules, _advice, also=also, lazy=lazy)
     frame, gaps = complete_rows(frame, roles, list(rules.rules_), source, console.note if lazy else None)
     if gaps and options.impute is False:
-        told = ", ".join(f"{name!r} {count:,}" for name, count in [*gaps.items()][:5])
+        shown = ", ".join(f"{name!r} {count:,}" for name, count in [*gaps.items()][:5])
         raise ValueError(
-            f"{source.root.name} has missing values ({told}), and --no-impute refuses them. Leave these rows out: "
+            f"{source.root.name} has missing values ({shown}), and --no-impute refuses them. Leave these rows out: "
             f"--drop-missing, the columns: --drop {' '.join(map(quoted, gaps))}, or fill them in: --impute"
         )
     frame = without_gaps(frame, list(gaps), options, console)
@@ -130,8 +130,8 @@ def _roles(source: Source, options: argparse.Namespace) -> Roles:
 
 
 def _advice(names: list[str]) -> str:
-    told = " ".join(map(quoted, names))
-    return f"take columns as categories: --categorical {told}, or leave them out: --drop {told}"
+    shown = " ".join(map(quoted, names))
+    return f"take columns as categories: --categorical {shown}, or leave them out: --drop {shown}"
 
 
 def without_gaps(frame: Any, gaps: list[str], options: argparse.Namespace, console: Console) -> Any:
@@ -142,12 +142,12 @@ def without_gaps(frame: Any, gaps: list[str], options: argparse.Namespace, conso
     counts = frame.lazy().select(pl.len().alias("\0"), pl.col(gaps).is_null().sum()).collect().row(0, named=True)
     rows = counts.pop("\0")
     worst = sorted(gaps, key=lambda name: -counts[name])
-    told = ", ".join(f"{name!r} {counts[name]:,}" for name in worst[:5]) + (", ..." if len(worst) > 5 else "")
+    shown = ", ".join(f"{name!r} {counts[name]:,}" for name in worst[:5]) + (", ..." if len(worst) > 5 else "")
     whole = frame.filter(~pl.any_horizontal(pl.col(gaps).is_null()))
     left = whole.lazy().select(pl.len()).collect().item()
     if not left:
-        raise ValueError(f"every row has a missing value ({told}): leave out a column with --drop")
-    console.note(f"left out {rows - left:,} of {rows:,} rows with missing values ({told})")
+        raise ValueError(f"every row has a missing value ({shown}): leave out a column with --drop")
+    console.note(f"left out {rows - left:,} of {rows:,} rows with missing values ({shown})")
     return whole
 
 

@@ -11,7 +11,8 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.manifold import smacof
 from sklearn.utils import check_random_state
 
-from kinfolk.rows.gram import Array
+from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.graph.learn import SYMMETRIC
 
 STARTS = 8  # random ones, beside the classical solution
 
@@ -100,7 +101,7 @@ def _dissimilarities(D: ArrayLike) -> Array:
         raise ValueError(f"D of shape {D.shape}: give a square matrix of dissimilarities, one row per task")
     if not np.isfinite(D).all() or (D < 0).any():
         raise ValueError("D has negative, infinite or missing entries: dissimilarities are finite and at least 0")
-    if np.abs(D - D.T).max() > 1e-8 * max(D.max(), 1e-300):
+    if np.abs(D - D.T).max() > SYMMETRIC * max(D.max(), TINY):
         i, j = np.unravel_index(np.argmax(np.abs(D - D.T)), D.shape)
         raise ValueError(
             f"D is not symmetric (D[{i}, {j}] = {D[i, j]:g}, D[{j}, {i}] = {D[j, i]:g}): use (D + D.T) / 2"

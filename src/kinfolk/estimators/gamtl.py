@@ -207,7 +207,7 @@ class GAMTL(GraphRegressor):
 
 
 class Brief(GAMTL):
-    """GAMTL among many tasks whose graph nobody reads: the first rounds give nearly all that there is to gain."""
+    """GAMTL among many tasks whose graph is not shown: the first rounds give nearly all that there is to gain."""
 
     shares: ClassVar[str] = ""
     rounds: ClassVar[int] = 3

@@ -95,7 +95,7 @@ def shared_features(model: Fitted, task: Any, neighbor: Any) -> SharedFeatures:
     """Which features two tasks share, and where they differ.
 
     Compared are the coefficients behind the graph: for GAMTLCV those of its best graph candidate. Every difference
-    has the standard error that the noise gives it for the fitted graph, and is told in units of `model.relevance_`,
+    has the standard error that the noise gives it for the fitted graph, and is given in units of `model.relevance_`,
     how much the coefficient varies between tasks. The verdict is
 
         "shared"    even two standard errors more would leave the difference within one such unit; or the coefficient
@@ -105,7 +105,7 @@ def shared_features(model: Fitted, task: Any, neighbor: Any) -> SharedFeatures:
         "unclear"   neither: the data cannot tell
 
     Features are sorted by the difference over its standard error. An edge pulls its ends together, so "shared" is in
-    part what the model assumes; `alone` is the difference of the two fits without any graph, to hold against it.
+    part what the model assumes; `alone` is the difference of the two fits without any graph, to compare with.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def group_profile(model: Fitted) -> list[GroupProfile]:
 
     Per feature: the mean over the community, the standard deviation within it, the mean over the rest, their
     difference with its standard error from the noise, and that difference in standard deviations over all tasks that
-    are not outliers. Features are sorted by the last. With a single community there is nothing to hold it against:
+    are not outliers. Features are sorted by the last. With a single community there is nothing to compare it with:
     `rest` and what follows are NaN, and the features are sorted by their mean.
 
     Parameters
@@ -211,10 +211,10 @@ def _marks(
     coef: Array, names: Sequence[Any], inside: NDArray[np.bool_], group: NDArray[np.intp], contrast: tuple[Array, Array]
 ) -> tuple[FeatureMark, ...]:
     difference, error = contrast
-    spread = np.maximum(coef[group >= 0].std(axis=0), TINY)
+    deviation = np.maximum(coef[group >= 0].std(axis=0), TINY)
     mean = coef[inside].mean(axis=0)
     within = coef[inside].std(axis=0)
-    distance = difference / spread
+    distance = difference / deviation
     known = np.isfinite(difference).all()
     order = np.argsort(-np.abs(distance if known else mean), kind="stable")
     columns = (mean, within, mean - difference, difference, error, distance)
@@ -222,6 +222,7 @@ def _marks(
 
 
 def _verdicts(difference: Array, error: Array, unit: Array, confirmed: NDArray[np.bool_]) -> list[str]:
+    # Two-sided, and over all features together (Bonferroni).
     beyond_noise = np.abs(difference) > stats.norm.isf(ERROR_RATE / (2 * len(difference))) * error
     near = np.abs(difference) + NEAR * error < unit
     shared = near | ((unit < error) & ~beyond_noise)

@@ -128,6 +128,7 @@ def edge_confidence(
     joint = joint_of(model, "edge_confidence")
     rng = generator(random_state)
     source, words = _source(model, joint, X, y, groups)
+    # Resamples scatter around the data, and the data around the truth: together twice the noise.
     resample = _Resample(model, joint, _kin_among(model, joint), 2 * joint.cautious_noise, _pairs(joint.graph))
     kin = sparse.csr_array(2 * joint.gram.labels.shape)
     joined = kin.copy()
@@ -200,6 +201,7 @@ class _Resample:
 
     def _shown(self, gram: GramStats) -> sparse.csr_array:
         """The graph that would be shown."""
+        # Where alpha, beta, gamma are given, the joint optimum itself is shown; else a graph step at coefficients.
         if self.joint.recipe.gamma is not None:
             return quietly(self.joint.on(gram), tol=TOLERANCE).graph.value
         graph, _ = shown_graph(gram, *self._coefficients(gram), self.joint.recipe)

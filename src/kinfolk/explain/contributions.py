@@ -131,6 +131,7 @@ def contributions(model: Fitted, tasks: Sequence[Any] | None = None) -> Contribu
             slopes = unknowns @ part.to_coef.T
             coef[k] += part.shares[t] * slopes
             intercept[k] += part.shares[t] * _levels(part, unknowns, slopes, t)
+            # N_ts G_s is a matrix; its mean diagonal is the same in all units of the unknowns.
             shares[k] += part.shares[t] * np.einsum("spq,spq->s", N, part.equations.G) / N.shape[1]
     trunk = np.zeros(len(which)) if model.trunk is None else model.trunk.shares[model.seen][which]
     shares *= 1 - trunk[:, None]

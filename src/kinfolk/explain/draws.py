@@ -42,7 +42,9 @@ class FreshNoise:
         sd = np.sqrt(self.noise)
         outside = np.sqrt(self.residual) + sd * rng.normal(size=len(sd))
         others = np.where(self.dof > 1, rng.chisquare(np.maximum(self.dof - 1, TINY)), 0.0)
+        # Where rows are no more than unknowns, nothing lies outside, and the residual of rounding stays.
         rest = np.where(self.dof > 0, outside**2 + self.noise * others, self.residual)
+        # X'e ~ N(0, noise G): independent along the eigenvectors of G, with its eigenvalues as variances.
         along = along + sd[:, None] * np.sqrt(self.values) * rng.normal(size=along.shape)
         # The part of y'y that X explains is b'G^+ b; directions without inputs explain nothing.
         fitted = np.divide(along**2, self.values, out=np.zeros_like(along), where=self.values > 0).sum(axis=1)
@@ -84,6 +86,7 @@ class Reweighted:
         _, first, unit = np.unique(together[at.row], return_index=True, return_inverse=True)
         unit = unit.reshape(-1)
         home = at.codes[first]
+        # A group with rows of several tasks has one weight in all of them, which no scaling within a task may change.
         runs_across = (home[unit] != at.codes).any()
         return cls(X[at.row], at.y, at.codes, unit, np.zeros_like(home) if runs_across else home, total)
 

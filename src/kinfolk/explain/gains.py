@@ -88,7 +88,7 @@ def task_gains(
     With X and y: the model that drew the graph (for GAMTLCV its best graph candidate) is fitted to every fold's
     complement with its parameters as they are, then once more with all edges removed. Taking away the edges of one
     task alone would give it the same coefficients as taking away all (without anchor or shrunk intercepts), so one
-    fit tells for every task. "Without" is not tuned on its own: against the best method without a graph, see GAMTLCV.
+    fit serves all tasks. "Without" is not tuned on its own: against the best method without a graph, see GAMTLCV.
 
     Without X and y, for GAMTLCV: the errors of its own search, `cv_errors_` against `limit_errors_`, the tuned mixture
     with the graph against the tuned mixture without. They are equal if the guard left the graph out.

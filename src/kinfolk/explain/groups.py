@@ -23,7 +23,7 @@ HARDLY = 0.1  # of the coefficient of others: below that a feature hardly matter
 LIKELY = 0.5  # probability that two of its tasks are kin, mean over pairs, from which a group is more than loose
 NO_GROUPS = "No groups: these tasks scatter around one mean."
 BY_DEGREES = "No clear groups: these tasks differ by degrees"
-SINGLE_ROWS = "No groups: with a single row per task nobody can tell who is alike."
+SINGLE_ROWS = "No groups: a single row per task cannot show who is alike."
 
 
 class Community(list[Any]):
@@ -33,7 +33,7 @@ class Community(list[Any]):
 
 
 def without_groups(model: Model) -> str:
-    """Why there are no groups to tell of."""
+    """Why there are no groups, in a sentence."""
     single = model.gram is not None and bool((model.gram.n <= 1).all()) and len(model.labels) > 1
     return SINGLE_ROWS if single else NO_GROUPS
 
@@ -41,7 +41,7 @@ def without_groups(model: Model) -> str:
 def only_loose(model: Model, kin: Kinship | None) -> bool:
     """Whether the graph falls into groups, in none of which two tasks are likely to be kin.
 
-    Then tasks are alike by degrees: groups tell who is near whom, and where one ends is a matter of taste.
+    Then tasks are alike by degrees: groups show who is near whom, and where one ends is not clear.
     """
     if kin is None or not kin.found or model.structure is None:
         return False

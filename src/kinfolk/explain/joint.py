@@ -24,6 +24,8 @@ from kinfolk.solvers.weights import solve_system
 
 DENSE_UNKNOWNS = 2000  # dT up to which the inverse of the weight system is formed
 PROBES = 30  # random vectors that estimate them beyond
+PROBE_RESIDUAL = 1e-4  # of their systems: so few random vectors give two digits at most
+NO_INPUT = 1e-10  # of the largest eigenvalue of a G_t: directions with less have no rows, only rounding
 OWN_ROWS = 10  # degrees of freedom from which a task's own residuals alone give its noise
 
 
@@ -88,7 +90,7 @@ class Joint:
 
     @cached_property
     def cautious_noise(self) -> Array:
-        """As `noise`, no less than its median where own residuals do not tell: few rows may look exact by chance."""
+        """As `noise`, but at least its median for tasks of few rows, which may look exact by chance."""
         _, dof = own_residuals(self._used)
         return np.where(dof >= OWN_ROWS, self.noise, np.maximum(self.noise, np.median(self.noise)))
 
@@ -158,8 +160,7 @@ def graph_of(given: Fitted | Structure, caller: str) -> TaskGraph:
             remedy = ", or structure_.graph() as a TaskGraph"
         name = given.name if isinstance(given, Model) else type(given).__name__
         raise TypeError(f"{caller} reads a TaskGraph, but {name} has {what}: use GAMTL, GAMTLCV or RBFGAMTL{remedy}")
-    graph: Any = structure  # its kind tells what it is
-    return graph
+    return cast(TaskGraph, structure)  # its kind tells what it is
 
 
 def rows_like(given: Fitted, X: Any, y: Any, caller: str) -> tuple[Rows, Array]:
@@ -212,7 +213,7 @@ def spectrum(G: Array) -> tuple[Array, NDArray[np.float64]]:
     """Eigenvalues (T, d), those at rounding level set to zero, and eigenvectors (T, d, d) of every G_t."""
     distinct = G[:1] if G.strides[0] == 0 else G
     value, vector = np.linalg.eigh(distinct)
-    value = np.where(value > 1e-10 * value[:, -1:], value, 0.0)
+    value = np.where(value > NO_INPUT * value[:, -1:], value, 0.0)
     return np.broadcast_to(value, G.shape[:2]), np.broadcast_to(vector, G.shape)
 
 
@@ -229,5 +230,5 @@ def degrees_of_freedom(inverse: GraphInverse) -> Array:
     found = np.zeros(T)
     for z in signs:
         right = replace(inverse.system, b=times(inverse.G, z))
-        found += np.einsum("td,td->t", z, solve_system(right, tol=1e-4).value)
+        found += np.einsum("td,td->t", z, solve_system(right, tol=PROBE_RESIDUAL).value)
     return np.maximum(found / PROBES, 0.0)

@@ -36,6 +36,7 @@ from kinfolk.methods.uncertainty import moderated
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.batched import square_root, times
 from kinfolk.solvers.random_effects import fit_random_effects
+from kinfolk.solvers.tolerances import MARGIN
 from kinfolk.threads import on_few_threads
 
 WITHIN = (0.005, 0.02, 0.05)  # omega: share of the variance between tasks that is left within a group
@@ -48,6 +49,9 @@ TEST_LEVEL = 0.05
 NULL_TASKS = 60  # tasks in each of these sets
 MOST_TASKS = 400  # up to which all pairs are judged by default
 SHARE_ROUNDS = 30  # of EM for the share of kin
+SHARES = 1e-6, 0.99  # least and largest: at 0 and 1 EM would stay
+ROUGHLY = 1e-2  # tolerance of the mixed model: the population is an estimate from few tasks
+LEAST_NOISE = 1e-9  # of the variance between tasks
 BLOCK = 4_000_000  # numbers of the matrices of pairs that are held at a time
 
 # Command line, summary and page ask for the same: a model is judged once.
@@ -206,6 +210,7 @@ class CommonPopulation:
         for start in range(0, len(i), step):
             a = i[start : start + step]
             c = j[start : start + step]
+            # One m for both against an m for each: what two tasks say about a common m adds up.
             both = evidence(said.u[a] + said.u[c], said.N[a] + said.N[c])
             found[start : start + step] = both - alone[a] - alone[c]
         return found
@@ -220,6 +225,7 @@ class CommonPopulation:
         R = vector[:, wide] * np.sqrt((1 - within) * value[wide])
         V = (vector * np.where(wide, within * value, np.maximum(value, 0.0))) @ vector.T
         information = self.gram.G[tasks] / self.noise[tasks, None, None]
+        # X'(y - X mu) / sigma2: what the rows say beyond the mean of the population.
         away = (b - self.gram.G[tasks] @ self.mean) / self.noise[tasks, None]
         widened = np.eye(len(self.mean)) + information @ V
         K = np.linalg.solve(widened, information)
@@ -237,10 +243,12 @@ class CommonPopulation:
         noise_root = square_root(self.gram.G[tasks]) * np.sqrt(self.noise[tasks])[:, None, None]
         sets = [self.gram.b[tasks]]
         for _ in range(NULL_SETS):
+            # The same inputs, noise and variance of slopes; only that slopes are drawn one by one, so nobody is kin.
             W = self.mean + rng.normal(size=(len(tasks), len(self.mean))) @ root.T
             e = rng.normal(size=W.shape)
             sets.append(times(self.gram.G[tasks], W) + times(noise_root, e))
         observed, *unrelated = [evidence_of_kin(ratio) for ratio in self.ratios(np.stack(sets), tasks).T]
+        # If nobody is kin the observed set is one of 1 + NULL_SETS that are alike, so that the level is exact.
         return (1 + sum(one >= observed for one in unrelated)) / (1 + NULL_SETS)
 
     def together(self, rng: np.random.Generator, pairs: Pairs, sweeps: int | None = None) -> Array:
@@ -270,20 +278,19 @@ def population_of(gram: GramStats, kin: NDArray[np.bool_], joint: Joint | None) 
     # Slopes often vary along few common directions, and then pairs are near that no group makes: all covariances are
     # estimated where there are tasks enough for them.
     form = "full" if kin.sum() >= 2 * gram.n_features else "diagonal"
-    effects = fit_random_effects(gram.select(kin), covariance=form, intercept="free", tol=1e-2)
+    effects = fit_random_effects(gram.select(kin), covariance=form, intercept="free", tol=ROUGHLY)
     noise = shrunk_noise(gram)
     if noise is None:
         # A mixed model of so few rows explains too much: the groups of Syn 1 fell apart in two of eight draws.
         noise = np.full(len(gram.n), effects.sigma2) if joint is None else joint.cautious_noise
-    spread = float(np.trace(effects.covariance))
-    if spread <= 1e-12 * max(float(noise.mean()), TINY):
+    if np.trace(effects.covariance) <= MARGIN * max(float(noise.mean()), TINY):
         return None
     return CommonPopulation(gram, _at_least(noise, effects.covariance), effects.mean, effects.covariance, scale)
 
 
 def _at_least(noise: Array, covariance: Array) -> Array:
     """Noise that is not quite 0, so that it can be divided by, where rows fit exactly."""
-    return np.maximum(noise, 1e-9 * float(np.trace(covariance)))
+    return np.maximum(noise, LEAST_NOISE * float(np.trace(covariance)))
 
 
 def shrunk_noise(gram: GramStats) -> Array | None:
@@ -313,5 +320,5 @@ def evidence_of_kin(ratio: Array) -> float:
     share = 0.1
     for _ in range(SHARE_ROUNDS):
         # EM: the best share is the mean probability that a pair is kin, given its log ratio and the share.
-        share = float(np.clip(expit(ratio + logit(share)).mean(), 1e-6, 0.99))
+        share = float(np.clip(expit(ratio + logit(share)).mean(), *SHARES))
     return float(np.logaddexp(np.log1p(-share), np.log(share) + ratio).sum())

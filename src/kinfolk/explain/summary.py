@@ -13,11 +13,10 @@ from kinfolk.explain.groups import BY_DEGREES, group_sentences, only_loose, with
 from kinfolk.explain.kin import Kinship, kinship
 from kinfolk.judge.errors import Gain
 from kinfolk.judge.verdict import Verdict, graph_sentence, lowers, without_gain
-from kinfolk.methods.couplings import Alone
-from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import Array, squared_errors
 from kinfolk.solvers.random_effects import fit_random_effects
+from kinfolk.solvers.tolerances import MIXED_MODEL
 from kinfolk.threads import on_few_threads
 from kinfolk.words import (
     aligned,
@@ -119,8 +118,8 @@ class Summary:
         like = {"error": self.columns.get("alone")}  # the two are compared
         written = [_cells(key, values, like.get(key) or values) for key, values in self.columns.items()]
         cells += [[str(self.tasks[t]), *(column[t] for column in written)] for t in shown]
-        spread = np.abs(self.coef[:-1, 1:]).std(axis=0) if len(self.tasks) > 2 else np.zeros(len(self.names) - 1)
-        features = [0, *sorted(1 + np.argsort(-spread, kind="stable")[:SHOWN_FEATURES])]
+        varies = np.abs(self.coef[:-1, 1:]).std(axis=0) if len(self.tasks) > 2 else np.zeros(len(self.names) - 1)
+        features = [0, *sorted(1 + np.argsort(-varies, kind="stable")[:SHOWN_FEATURES])]
         of = f"the {SHOWN_FEATURES} of {len(self.names) - 1} features that differ most"
         lines = [["task", *(self.names[j] for j in features)]]
         style = {j: f".{middle_decimals(self.coef[:, j], 3)}f" for j in features}
@@ -254,10 +253,8 @@ def composition(model: Model) -> dict[str, float]:
     """How much of the predictions, mean over tasks, is the trunk, the graph's, common to all tasks, and own data."""
     trunk = np.zeros(int(model.seen.sum())) if model.trunk is None else model.trunk.shares[model.seen]
     found = {"trunk": float(trunk.mean()), "kin along the graph": 0.0, "common to all tasks": 0.0, "own data": 0.0}
-    kinds = {GraphCoupling: "kin along the graph", Alone: "own data"}
     for part in model.parts:
-        kind = kinds.get(type(part.coupling), "common to all tasks")
-        found[kind] += float(np.mean((1 - trunk) * part.shares))
+        found[part.coupling.source] += float(np.mean((1 - trunk) * part.shares))
     return found
 
 
@@ -266,11 +263,11 @@ def grouping(model: Model, kin: Kinship | None = None) -> str:
     if model.structure is None:
         return "this method learns no relation between tasks"
     if len(model.labels) == 1:
-        return "one task, so there is nobody to be alike"
+        return "one task, so there are no others to compare it with"
     group = model.structure.groups()
     sizes = np.bincount(group[group >= 0])
     said = []
-    if model.structure.kind == "graph":
+    if not model.structure.edges_are:
         said.append(counted(model.structure.graph().adjacency.nnz // 2, "edge"))
     if kin is not None and not kin.found:
         said.append("no groups stand out")
@@ -307,8 +304,9 @@ def each_group(model: Model, kin: Kinship | None, names: Sequence[str] | None = 
 
 
 @on_few_threads
-def account(model: Model, method: str, seconds: float, cross_validated: float | None = None) -> list[str]:
+def account(fitted: Fitted, method: str, seconds: float, cross_validated: float | None = None) -> list[str]:
     """What a fit found, line by line: the command line prints it, and so does verbose=1."""
+    model = as_model(fitted, "summary")
     assert model.gram is not None
     took = "less than 1 s" if seconds < 1 else f"{seconds:.0f} s"
     rows = counted(round(float(model.gram.n.sum())), "row")
@@ -345,7 +343,7 @@ def variance_components(model: Model) -> dict[str, float]:
     """Standard deviations of a mixed model of the same rows: of every coefficient between tasks, and of the noise."""
     if model.gram is None or model.coef.size > UNKNOWNS or model.seen.sum() < 2:
         return {}
-    effects = fit_random_effects(model.known, tol=1e-3)
+    effects = fit_random_effects(model.known, tol=MIXED_MODEL)
     between = [effects.intercept_sd, *effects.relevance.tolist()]
     names = ["intercept", *model.feature_names]
     found = {BETWEEN + name: float(sd) for name, sd in zip(names, between, strict=True)}

@@ -67,7 +67,7 @@ def graph_text(graph: Fitted | Structure, format: str, *, safe: bool = False) ->
             "CCMTL."
         )
     edges: list[Any] = []
-    if structure is not graph and structure.kind == "graph":  # a fitted model knows how sure its edges are
+    if structure is not graph and not structure.edges_are:  # a fitted model knows how sure its edges are
         edges = [edge for edge in sure_edges(cast(Fitted, graph)) if not math.isnan(edge.confidence)]
     edges = edges or structure.graph().edges()
     if format == "csv":

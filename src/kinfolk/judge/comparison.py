@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from kinfolk.judge.contestants import BOOSTING, Contestant, Transformer, contestants
 from kinfolk.judge.errors import Errors, Gain
-from kinfolk.judge.verdict import EQUAL, HELPS, Verdict, effect_of, sharing_sentence
+from kinfolk.judge.verdict import HELPS, Verdict, effect_of, sharing_sentence
 from kinfolk.methods.independent import Independent
 from kinfolk.progress import Callback, report
 from kinfolk.rows.columns import Columns, ruled
@@ -26,6 +26,7 @@ from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tasks import Rows, read_rows
 from kinfolk.rows.time_order import in_order, trains
+from kinfolk.solvers.tolerances import SAME_ERRORS
 from kinfolk.words import amount, cut, decimals, html_table, percent
 
 OWN = "independent"
@@ -138,7 +139,7 @@ class Comparison:
         if best_graph is None or best_other is None or len(self.judged[best_graph].task_rows) < 2:
             return []
         gain = self.gain(best_graph, best_other)
-        if abs(gain.mean) < EQUAL:
+        if abs(gain.mean) < SAME_ERRORS:
             return [f"A graph does not add to it: {best_graph} has the error of {best_other}."]
         size = amount(gain.mean, gain.standard_error)
         if effect_of(gain) == HELPS:
@@ -151,14 +152,14 @@ class Comparison:
         if self.use != best:
             return f": simpler than {best}, and within one standard error of it"
         notes = {
-            MEAN: ": the features do not help, so the mean of each task is as good as it gets",
+            MEAN: ": the features do not help, so no method beats the mean of each task",
             BOOSTING: " (not a method of kinfolk): trees find more here than linear methods do; rbf-gamtl is nearest",
         }
         return notes.get(best, "")
 
     def _not_judged(self) -> list[str]:
         missing = [f"{o.contestant.name} ({o.trouble})" for o in self.outcomes if o.errors is None]
-        return [f"Not judged, and neither better nor worse by this: {'; '.join(missing)}."] if missing else []
+        return [f"Not judged, so not part of this advice: {'; '.join(missing)}."] if missing else []
 
     def lines(self) -> list[str]:
         """The table as text."""

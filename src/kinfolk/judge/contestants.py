@@ -29,7 +29,7 @@ Transformer = Callable[[bool], Any]  # whether to scale -> a transformer of the 
 class Contestant:
     """A method as a comparison runs it: `fit(training rows, their groups)` gives what predicts other rows.
 
-    `shares` says what tasks share, in one phrase; the `simplicity` of the simplest is least.
+    `shares` says what tasks share, in one phrase; the simplest method has the lowest `simplicity`.
     """
 
     name: str

@@ -29,7 +29,7 @@ class Fittable(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TrainTest:
-    """One fold: statistics of the rows to train on and of those held out, and folds of the former for whoever asks."""
+    """One fold: statistics of the rows to train on and of those held out; folds of the former for methods that tune."""
 
     training: GramStats
     held_out: GramStats

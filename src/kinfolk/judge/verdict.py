@@ -13,13 +13,13 @@ import numpy as np
 
 from kinfolk.judge.errors import Gain, paired_gain
 from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.tolerances import SAME_ERRORS
 from kinfolk.words import amount, counted, listed, percent
 
 CLEAR = 2.0  # standard errors that make a difference
 LOSS = 0.05  # relative rise of a task's error from which it is named
 CHANCE = 0.025  # probability of such a rise by chance up to which it is clear
-EQUAL = 1e-9  # relative difference of errors that is rounding
-NOTICEABLE = 0.005  # relative difference of errors below which nobody would notice it, however clear it is
+NOTICEABLE = 0.005  # relative difference of errors that is too small to matter, however clear it is
 HELPS = "helps"
 HURTS = "hurts"
 SAME = "makes no clear difference"
@@ -59,7 +59,7 @@ def sharing_sentence(gain: Gain, tasks: int, method: str = "this model") -> str:
     if effect == UNKNOWN:
         return "There is one task only: nothing can be shared."
     over = f"mean over {counted(tasks, 'task')}"
-    if abs(gain.mean) < EQUAL:
+    if abs(gain.mean) < SAME_ERRORS:
         return f"Sharing {effect}: the held-out error of {method} is that of a ridge per task, {over}."
     way = "lower" if gain.mean >= 0 else "higher"
     size = amount(gain.mean, gain.standard_error)
@@ -103,7 +103,7 @@ held-out error by less than 0.1 %')
 
 def without_gain(gain: Gain) -> str:
     """Why something is left out of a model."""
-    if abs(gain.mean) < EQUAL:
+    if abs(gain.mean) < SAME_ERRORS:
         return "with it the held-out error would be the same,"
     size = amount(gain.mean, gain.standard_error)
     if gain.mean >= 0:
@@ -120,8 +120,8 @@ class Verdict:
     gain : relative fall of the error, mean over tasks
     change : (T,), relative rise of every task's error: negative is better; NaN for tasks that were not judged
     names : of the tasks, as they stand in sentences
-    chance : (T,), probability of such a rise by chance, NaN where nobody can tell; None if it was not computed
-    single : tasks that have an error but no ridge of their own to hold it against, as they have a single row
+    chance : (T,), probability of such a rise by chance, NaN where it is unknown; None if it was not computed
+    single : tasks that have an error but no ridge of their own to compare with, as they have a single row
     """
 
     gain: Gain

@@ -13,6 +13,7 @@ from kinfolk.large.files import Model, fit_parts, roles_for
 from kinfolk.large.predictions import model_columns
 from kinfolk.large.transformers import plan_features
 from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import Model as Record
 from kinfolk.methods.model import as_model
 from kinfolk.rows.fold_numbers import dealt, folds_for_groups, generator
 from kinfolk.rows.folds import Folds
@@ -22,7 +23,7 @@ from kinfolk.rows.sources.files import check_column
 from kinfolk.rows.sources.roles import Roles, choose_roles
 from kinfolk.rows.sources.stream import Transform
 from kinfolk.rows.tables import read_table
-from kinfolk.rows.tasks import _labels as task_labels
+from kinfolk.rows.tasks import checked_labels
 
 MERGED = 8  # records merged at a time on one worker
 SOURCE = "the data frame"
@@ -111,7 +112,7 @@ def predict_dask(model: MultiTaskRegressor, ddf: Any) -> Any:
     return ddf[names].map_partitions(_predict_frame, light, model.unseen, meta=("prediction", "f8"))
 
 
-def _predict_frame(frame: Any, model: Any, unseen: str) -> Any:
+def _predict_frame(frame: Any, model: Record, unseen: str) -> Any:
     values = model.predict_table(frame, unseen=unseen) if len(frame) else np.empty(0)
     return frame.assign(prediction=values)["prediction"]
 
@@ -210,7 +211,7 @@ def partition_parts(
 
 
 def _column(frame: Any, name: str) -> NDArray[Any]:
-    return task_labels(read_table(frame[[name]]).column(0), name)
+    return checked_labels(read_table(frame[[name]]).column(0), name)
 
 
 def merged_parts(records: list[list[GramStats] | None]) -> list[GramStats] | None:

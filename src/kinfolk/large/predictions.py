@@ -17,7 +17,7 @@ from kinfolk.progress import Callback
 from kinfolk.rows.kinds import NUMBERS, WORDS
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.files import Source, check_column, from_text, open_source, polars
-from kinfolk.rows.sources.stream import checked_rows, plain_labels, told
+from kinfolk.rows.sources.stream import checked_rows, plain_labels, reported
 from kinfolk.rows.tables import task_name
 
 WRITERS = {".csv": "sink_csv", ".parquet": "sink_parquet", ".pq": "sink_parquet"}
@@ -67,7 +67,7 @@ def predict_file(
 
     def predicted(*_: Any) -> Iterator[Any]:
         start = 0
-        for batch in told(source, rows, "predicting", callback):
+        for batch in reported(source, rows, "predicting", callback):
             try:
                 yield _with_predictions(model, source, batch, first, return_std)
             except ValueError as error:
@@ -130,6 +130,6 @@ def _with_predictions(model: MultiTaskRegressor, source: Source, batch: Any, fir
         labels = labels if whole.null_count() > labels.null_count() else whole
     batch = batch.with_columns(labels.alias(task))
     X = batch.select(model_columns(model))
-    prediction, *spread = np.atleast_2d(model.predict(X, return_std=True) if std else model.predict(X))
-    new = {"prediction": prediction} | ({"std": spread[0]} if std else {})
+    prediction, *deviation = np.atleast_2d(model.predict(X, return_std=True) if std else model.predict(X))
+    new = {"prediction": prediction} | ({"std": deviation[0]} if std else {})
     return batch.select(first).with_columns(pl.Series(name, values) for name, values in new.items())

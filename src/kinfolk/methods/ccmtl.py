@@ -65,7 +65,7 @@ class CCMTL(AlongGraph):
     Notes
     -----
     If some tasks have fewer rows than features the duality gap closes long after the objective has settled; the
-    iteration then ends when ten steps together gain less than tol / 100, and `optimality_` tells the gap.
+    iteration then ends when ten steps together gain less than tol / 100, and `optimality_` holds the gap.
 
     Examples
     --------
@@ -109,7 +109,7 @@ class CCMTL(AlongGraph):
         pulled = a * lam > 0
         problem = Fusion(H, gram.b, float(gram.yy.sum()), edges.select(pulled), (a * lam)[pulled])
         course = self._solve(problem, start)
-        # The smoothing keeps fused tasks a hair apart: shorter edges, or a small share of the typical, are none.
+        # The smoothing keeps fused tasks a hair apart: shorter edges, or a small share of the typical, count as fused.
         shortest = FUSED * float(np.median(u)) if len(u) else 0.0
         cluster, W = fuse(problem, course.value, (max(shortest, 2 * course.details["eps"]), shortest))
         details = {"lam_": float(lam), "clusters_": ByTask(cluster)}

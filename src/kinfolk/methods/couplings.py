@@ -8,7 +8,7 @@ part, whose blocks have a closed form.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +19,15 @@ from kinfolk.rows.gram import Array
 from kinfolk.solvers.batched import square_root
 from kinfolk.solvers.equations import NormalEquations
 from kinfolk.solvers.ridge import Spectrum
+from kinfolk.solvers.tolerances import MARGIN
 
 AT_ONCE = 2**22  # entries of (T, p, p) up to which the blocks of all tasks are kept
-SAME = 1e-12  # relative size of what is left of a direction that no task tells about
 
 
 class Coupling(Protocol):
-    """What ties tasks together, with all its numbers as fitted."""
+    """What ties tasks together, with all its numbers as fitted; `source` says where predictions come from by it."""
+
+    source: ClassVar[str]
 
     def inverse(self, equations: NormalEquations) -> Inverse:
         """N for tasks with these normal equations."""
@@ -85,6 +87,7 @@ class HubInverse:
 class Hub:
     """Tasks around a common centre: their covariance (p, p) relative to the noise, and the penalty on the centre."""
 
+    source: ClassVar[str] = "common to all tasks"
     covariance: Array
     centre: Array
 
@@ -95,13 +98,14 @@ class Hub:
         # F may be singular (a coefficient that all tasks share), so the covariance itself is never inverted.
         K = F @ np.linalg.inv(np.eye(len(F)) + F.T @ G @ F) @ F.T
         C = np.eye(len(F)) - K @ G
-        return HubInverse(G, K, C, linalg.pinvh((G @ C).sum(axis=0) + self.centre, rtol=SAME))
+        return HubInverse(G, K, C, linalg.pinvh((G @ C).sum(axis=0) + self.centre, rtol=MARGIN))
 
 
 @dataclass(frozen=True, eq=False)
 class Alone:
     """Nothing in common: a ridge per task; without coefficients if the penalty is infinite."""
 
+    source: ClassVar[str] = "own data"
     penalty: float
 
     def inverse(self, equations: NormalEquations) -> HubInverse:
@@ -118,6 +122,7 @@ class Alone:
 class ToMean:
     """A pull of every task towards the mean of all, and a ridge."""
 
+    source: ClassVar[str] = "common to all tasks"
     penalty: float
     ridge: float
 
@@ -126,4 +131,4 @@ class ToMean:
         G = equations.G
         K = np.broadcast_to(Spectrum.of(G, equations.b).inverse(self.ridge + self.penalty), G.shape)
         own = K @ (G + self.ridge * np.eye(G.shape[1]))
-        return HubInverse(G, K, K, self.penalty * linalg.pinvh(own.sum(axis=0), rtol=SAME))
+        return HubInverse(G, K, K, self.penalty * linalg.pinvh(own.sum(axis=0), rtol=MARGIN))

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 
 from kinfolk.judge.trials import Trial
 from kinfolk.methods.mean_shrunk import MeanShrunk
-from kinfolk.methods.mixture import SLOPES, TOLERANCE, Learner, Member, Search, limits
+from kinfolk.methods.mixture import SLOPES, Learner, Member, Search, limits
 from kinfolk.methods.model import Model, placed_columns
 from kinfolk.methods.random_slopes import RandomSlopes
 from kinfolk.methods.rbf_search import FeatureSearch, TaskRows, search_features
 from kinfolk.methods.splines import KNOTS, SplineFeatures, knots_for
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.levels import SINGULAR
 from kinfolk.solvers.ridge import choose_penalty, typical_eigenvalue
+from kinfolk.solvers.tolerances import MIXED_MODEL
 from kinfolk.threads import limited_threads
 
 CURVES_RIDGE = 1e-4  # wide bumps are nearly collinear: without it their mean has wild errors away from the rows
@@ -28,8 +30,7 @@ STEPS = 200  # of their mixed model: with more, errors change little beside what
 DRAFT_STEPS = 60  # the same on folds
 MOST_NUMBERS = 3_000_000  # in the statistics of splines: beyond, they cost more than all that is tried beside them
 MOST_VALUES = 20_000_000  # of the features of all rows
-ENOUGH = 1000  # rows that tell whether an input has several values
-SINGULAR = 1e-9  # relative eigenvalue below which terms say what others say too
+ENOUGH = 1000  # rows that show whether an input has several values
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +119,7 @@ class BentSlopes:
     def learn(self, gram: GramStats) -> Model:
         """Random slopes on the chosen features; the others have coefficients of 0."""
         columns = self.columns(gram)
-        return OnColumns(RandomSlopes(tol=TOLERANCE, max_iter=self.steps), columns, np.ones(len(columns))).learn(gram)
+        return OnColumns(RandomSlopes(tol=MIXED_MODEL, max_iter=self.steps), columns, np.ones(len(columns))).learn(gram)
 
     def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """The model of all tasks of `gram`."""

@@ -19,13 +19,13 @@ from kinfolk.solvers.batched import ridge_alone, row_dots, solve_each
 from kinfolk.solvers.ridge import typical_eigenvalue
 
 # Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
-MARGIN = 0.25  # of the range, beyond either end
+BEYOND = 0.25  # of the range, beyond either end
 TRUSTED = 1.0  # the same at an end where the line has shown to hold
 END = 1 / 3  # of the range, held out
 LEAST_RANGE = 30  # rows below which the range says little about what may come
 LEAST_ROWS = 10
 LEAST_TASKS = 3
-ROUNDING = 1e-9
+ROUNDED = 1e-9  # of the range, and of the typical curvature: what is smaller is rounding
 MOST_ROWS = 20_000  # of the trial; more rows are represented by every k-th task
 MOST_WORK = 4e7  # multiplications in the lines of the trial: 30 ms; more features or tasks are represented likewise
 RIDGE = 0.02  # on the line of all tasks in the trial
@@ -58,7 +58,7 @@ def where_lines_hold(X: Array, limits: Array) -> Array:
     """The range of features (2, d) at the ends beyond which lines have shown to hold; infinite at the others."""
     ends = np.array([X.min(axis=0), X.max(axis=0)])
     size = ends[1] - ends[0]
-    return np.where(np.abs(limits - ends) > (MARGIN + TRUSTED) / 2 * size, ends, np.array([[-np.inf], [np.inf]]))
+    return np.where(np.abs(limits - ends) > (BEYOND + TRUSTED) / 2 * size, ends, np.array([[-np.inf], [np.inf]]))
 
 
 def _margins(X: Array, size: Array, y: Array, codes: NDArray[np.intp]) -> Array:
@@ -69,7 +69,7 @@ def _margins(X: Array, size: Array, y: Array, codes: NDArray[np.intp]) -> Array:
     work = 2 * d * (0.1 * len(y) * d**2 + T * d**3)
     step = max(1, len(y) // MOST_ROWS, int(np.ceil(work / MOST_WORK)))
     if LEAST_TASKS * step > T:
-        return np.full((2, d), MARGIN)
+        return np.full((2, d), BEYOND)
     sample = codes % step == 0
     trial = _Trial(X[sample] / size, y[sample], codes[sample] // step)
     return np.array([[trial.margin(j, sign) for j in range(d)] for sign in (-1.0, 1.0)])
@@ -116,14 +116,14 @@ class _Trial:
         """The margin at the upper (sign 1) or lower (-1) end of a feature."""
         x = sign * self.X[:, feature]
         if not len(x) or len(np.unique(x[:1000])) < 3:
-            return MARGIN
-        inner = x < x.max() - END - ROUNDING  # of evenly spaced times the one at the edge counts as outer
+            return BEYOND
+        inner = x < x.max() - END - ROUNDED  # of evenly spaced times the one at the edge counts as outer
         outer = np.flatnonzero(~inner)
         kept = np.bincount(self.codes[inner], minlength=self.gram.n_tasks)
         judged = outer[kept[self.codes[outer]] > 0]
         place = np.bincount(self.codes[judged], minlength=self.gram.n_tasks)
         if len(judged) < LEAST_ROWS or np.count_nonzero(place) < LEAST_TASKS or len(outer) > (1 - END) * len(x):
-            return MARGIN
+            return BEYOND
         tasks, V = self._lines(outer, judged)
         place[tasks] = np.arange(len(tasks))
         t = place[self.codes[judged]]
@@ -132,7 +132,7 @@ class _Trial:
         # Held at the edge the prediction lacks what the line adds beyond it.
         beyond = V[t, feature] * sign * (x[judged] - x[inner].max())
         better = np.bincount(t, (off + beyond) ** 2 - off**2)
-        return TRUSTED if better.sum() > np.sqrt(len(tasks)) * better.std() + TINY else MARGIN
+        return TRUSTED if better.sum() > np.sqrt(len(tasks)) * better.std() + TINY else BEYOND
 
     def _lines(self, outer: NDArray[np.intp], judged: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:
         """The tasks that are judged, and their slopes and intercepts (k, d + 1) without the outer rows.
@@ -148,10 +148,10 @@ class _Trial:
         S = self.sum - rows[:, :-1].T @ rows - away[:, :-1].T @ away
         G = S[:d, :d] / self.gram.n_tasks
         own = float(np.trace(G)) / d
-        pull = own if own > ROUNDING * self.typical else self.typical
-        common = ridge_alone(G[None], S[None, :d, -1] / self.gram.n_tasks, RIDGE * pull)
-        left[:, np.arange(d), np.arange(d)] += pull
-        left[:, :d, -1] += pull * common
+        penalty = own if own > ROUNDED * self.typical else self.typical
+        common = ridge_alone(G[None], S[None, :d, -1] / self.gram.n_tasks, RIDGE * penalty)
+        left[:, np.arange(d), np.arange(d)] += penalty
+        left[:, :d, -1] += penalty * common
         return tasks, solve_each(left[:, :, :-1], left[:, :, -1])
 
     def _sums_of(self, some: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:

@@ -15,6 +15,7 @@ from kinfolk.methods.parameters import parameters
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
+from kinfolk.solvers.tolerances import MARGIN
 
 
 @parameters
@@ -49,7 +50,7 @@ def named_graph(graph: Any, labels: NDArray[Any], wanted: NDArray[Any]) -> TaskG
         raise ValueError(
             f"graph has shape {A.shape}, but there are {T} tasks: give a ({T}, {T}) array, sorted by label"
         )
-    if A.data.size and (not np.isfinite(A.data).all() or abs(A - A.T).max() > 1e-12 * abs(A).max()):
+    if A.data.size and (not np.isfinite(A.data).all() or abs(A - A.T).max() > MARGIN * abs(A).max()):
         raise ValueError("graph must be symmetric with finite weights: an entry is the relation of two tasks")
     order = np.argsort(labels, kind="stable")
     position = np.minimum(np.searchsorted(labels, wanted, sorter=order), T - 1)

@@ -88,8 +88,8 @@ def shrink_to_mean(spectrum: Spectrum, penalty: float, ridge: float) -> Array:
     system = copies * ((Q * own[:, None, :]) @ Q.transpose(0, 2, 1)).sum(axis=0)
     target = spectrum.rotated_back(inverse * spectrum.b).sum(axis=0)
     mean = np.linalg.lstsq(system, target, rcond=_resolution(spectrum, ridge + penalty, system))[0]
-    pull = (mean @ Q) * penalty
-    return spectrum.rotated_back(inverse * (spectrum.b + pull))
+    towards_mean = (mean @ Q) * penalty
+    return spectrum.rotated_back(inverse * (spectrum.b + towards_mean))
 
 
 def _resolution(spectrum: Spectrum, penalty: float, system: Array) -> float:

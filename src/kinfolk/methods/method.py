@@ -23,6 +23,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import estimator_html_repr
 
 from kinfolk.methods.extrapolation import limits_from, trusted_limits
+from kinfolk.methods.frame_predictions import predict_frame
 from kinfolk.methods.model import Model, Population, as_model
 from kinfolk.methods.parameters import check_parameters, choice, parameters
 from kinfolk.methods.remarks import check_work, warn_of_collinear_features
@@ -32,7 +33,7 @@ from kinfolk.rows.folds import Folds
 from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.rules import TableRules
-from kinfolk.rows.sources.frames import is_lazy, predict_frame
+from kinfolk.rows.sources.frames import is_lazy
 from kinfolk.rows.tables import read_table, task_name
 from kinfolk.rows.tasks import Rows, Schema, read_rows
 from kinfolk.rows.time_order import in_order
@@ -43,7 +44,8 @@ from kinfolk.words import warn_user
 class Face:
     """A function of another module as a method: `model.report(...)` is `kinfolk.report.write_report(model, ...)`.
 
-    The module stands above this one in the order of imports, so it is looked up by name when it is called.
+    The module comes later in the order of imports, so it is looked up by name when it is called. Faces are attributes
+    of classes alone, so that the exceptions to the order are listed in one place.
     """
 
     def __init__(self, module: str, function: str) -> None:
@@ -65,7 +67,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     of `learn`; its parameters `cv` and `random_state` make the folds. What a method says about itself:
 
     shares : what tasks share, in one phrase
-    simplicity : place among equals, the simplest first
+    simplicity : rank among methods of equal error; the simplest has the lowest
     default_grid : values by parameter that `tune` tries
     quick : parameters for a comparison of many methods, where errors settle long before the last digits do
     scales_itself : whether columns need no common scale before it
@@ -138,15 +140,14 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     def whole_model(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """As `model_of`; a task with a single row, which an own intercept takes, gets the slopes of the population."""
         if self.learns_nothing(gram, folds):
-            model: Model = Face("kinfolk.methods.pooled", "one_line")(gram, folds)
-            return replace(model, method=self.unfitted())
+            return self._one_line(gram, folds)
         lone = gram.lone() & self.needs_two_rows()
         if not lone.any():
             return self.model_of(gram, folds)
         model = self.model_of(gram.emptied(lone), None if folds is None else folds.emptied(lone))
         slopes, level = model.population
         through_row = gram.y_mean - gram.x_mean @ slopes
-        # Its level is one of those that a task nobody has seen may have.
+        # An unseen task may have its level as well as any other.
         level += float(np.sum(through_row[lone] - level)) / (model.seen.sum() + lone.sum())
         intercept = np.where(lone, through_row, np.where(gram.n > 0, model.intercept, level))
         return replace(model, gram=gram, intercept=intercept, population=Population(slopes, level))
@@ -172,7 +173,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             if is_lazy(X):
                 if time is not None:
                     raise ValueError("time= orders rows in memory: collect the lazy frame, or leave time out")
-                return Face("kinfolk.large.frames", "fit_lazy")(self, X, y, groups)
+                return self._fit_lazy(X, y, groups)
             rows = read_rows(X, y, task=self.task, sample_weight=sample_weight)
             return self.fit_rows(rows, in_order(groups, time, X, len(rows.y)))
 
@@ -301,10 +302,14 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     report = Face("kinfolk.report", "write_report")
     save = Face("kinfolk.store", "save")
     summary = Face("kinfolk.explain", "summary")
+    _account = Face("kinfolk.explain", "account")
+    _compact_html = Face("kinfolk.report", "compact_html")
+    _fit_lazy = Face("kinfolk.large.frames", "fit_lazy")
+    _one_line = Face("kinfolk.methods.pooled", "one_line")
 
     def _repr_html_(self) -> str:
         """What notebooks show: a fitted model's compact report, else scikit-learn's diagram."""
-        return Face("kinfolk.report", "compact_html")(self) if "model_" in vars(self) else estimator_html_repr(self)
+        return self._compact_html() if "model_" in vars(self) else estimator_html_repr(self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
@@ -348,7 +353,7 @@ def announced(method: MultiTaskRegressor) -> Iterator[None]:
         bar.clear()
         if shows:
             method.callback = None
-    lines = Face("kinfolk.explain", "account")(as_model(method), method.name, perf_counter() - started)
+    lines = method._account(method.name, perf_counter() - started)
     sys.stdout.write("\n".join(lines) + "\n")
 
 

@@ -32,12 +32,12 @@ from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.ridge import choose_penalty, typical_eigenvalue
+from kinfolk.solvers.tolerances import MIXED_MODEL
 
-TOLERANCE = 1e-3  # of mixed models, which are estimates themselves
 CAUTION = 2.0  # what a share of a member costs that does not clearly beat random slopes, which need no tuning
 CLEARLY = 0.05  # relative difference of held-out errors at which random slopes are the wrong model
 LEAST_SHARE = 1e-3
-MANY = 300  # tasks from which one fold tells that a point of the grid is hopeless, and the first rounds are enough
+MANY = 300  # tasks from which one fold shows that a point of the grid is hopeless, and the first rounds are enough
 HOPELESS = 0.1  # relative loss to the best point on that fold: with less, a point may still have a share in a mixture
 CERTAIN = 4.0  # standard errors that this must be
 LEAST_ERROR = 0.05  # of the median task's error: tasks that are fitted better do not weigh more
@@ -92,10 +92,10 @@ def limits(folds: Folds, *, mean_ridge: float, slopes: bool) -> list[Member]:
         _penalised(SHRUNK, MeanShrunk(ridge=ridge), known),
     ]
     if slopes:
-        members.append(Member(SLOPES, RandomSlopes(intercept="random", tol=TOLERANCE)))
+        members.append(Member(SLOPES, RandomSlopes(intercept="random", tol=MIXED_MODEL)))
     if slopes and all((folds.training_rows(f) > 1).any() for f in range(len(folds))):
         # Own intercepts take a row of every task: where no task has more, nothing is left to estimate slopes from.
-        members.append(Member(SLOPES_OWN, RandomSlopes(intercept="free", tol=TOLERANCE)))
+        members.append(Member(SLOPES_OWN, RandomSlopes(intercept="free", tol=MIXED_MODEL)))
     return members
 
 

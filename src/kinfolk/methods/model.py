@@ -26,7 +26,7 @@ PREDICT_BLOCK = 65_536  # rows whose coefficients are gathered at a time
 
 
 class Population(NamedTuple):
-    """The model of a task nobody has seen: slopes (d,) and intercept."""
+    """The model of an unseen task: slopes (d,) and intercept."""
 
     coef: Array
     intercept: float
@@ -62,7 +62,7 @@ class Course:
     converged: bool | None = None
 
     def attributes(self) -> dict[str, Any]:
-        """The fitted attributes that tell this."""
+        """These as fitted attributes."""
         named = {
             "optimality_": self.optimality,
             "objective_history_": self.history,
@@ -82,14 +82,14 @@ class Model:
     seen : (T,), whether a task took part in the fit; one without rows, or with a single one next to an own intercept,
         has the slopes of the population
     coef, intercept : (T, d) and (T,)
-    population : the model of a task nobody has seen
+    population : the model of an unseen task
     structure : what is shown of the relations of tasks, or None; the graph that predicts is in the parts
     parts : the model as a sum of linear maps of the targets; empty for methods that are not linear in them
     trunk : a regressor of all rows that has a share in predictions beside the parts, or None. Coefficients, population
         and parts are those of the lines beside it
     held_out : cross-validated errors by task, or None
     course : how the fit went
-    details : what only this method has to tell, by the name of the fitted attribute
+    details : what only this method reports, by the name of the fitted attribute
     gram : statistics of the rows; None in a copy that only predicts
     columns : the rules by which a table became features; None for a model of statistics
     method : the method with its parameters, to be fitted again
@@ -134,7 +134,7 @@ class Model:
         return cls(gram.labels, seen, coef, intercept, population, gram=gram, **others)
 
     def among(self, gram: GramStats) -> Model:
-        """The same model among all tasks of `gram`; others than its own have no rows, or too few to tell a slope."""
+        """The same model among all tasks of `gram`; others than its own have no rows, or too few for a slope."""
         if len(gram.labels) == len(self.labels):
             return replace(self, gram=gram)
         T = gram.n_tasks
@@ -265,7 +265,7 @@ class Model:
         return W, np.append(self.intercept, self.population.intercept)
 
     def predict(self, X: Array, codes: NDArray[np.intp]) -> Array:
-        """Predictions for features X (n, d) of the tasks at `codes`; -1 is a task nobody has seen."""
+        """Predictions for features X (n, d) of the tasks at `codes`; -1 is an unseen task."""
         W, c = self._with_population
         prediction = c[codes]
         for start in range(0, len(X), PREDICT_BLOCK):

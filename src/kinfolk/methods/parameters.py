@@ -25,7 +25,7 @@ ENTRY = re.compile(r"^(\w[\w, ]*) :.*\n(?: +.*\n)*", re.MULTILINE)  # of that se
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number within limits, or one of the values `also`; `hint` is said when it is not."""
+    """A finite number within limits, or one of the values `also`; `hint` ends the error when it is not."""
 
     at_least: float | None = None
     above: float | None = None

@@ -14,8 +14,7 @@ from kinfolk.methods.couplings import Coupling
 from kinfolk.methods.linear_map import LinearMap
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.equations import NormalEquations, normal_equations
-
-ROUNDING = 1e-12  # of the squared unknowns
+from kinfolk.solvers.tolerances import MARGIN
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +73,7 @@ class Part:
     def is_pooled(self) -> bool:
         """Whether all tasks have the same slopes."""
         apart = ((self.V - self.V.mean(axis=0)) ** 2).sum()
-        return bool(self.V.any() and apart <= ROUNDING * (self.V**2).sum())
+        return bool(self.V.any() and apart <= MARGIN * (self.V**2).sum())
 
     @property
     def shares(self) -> Array:

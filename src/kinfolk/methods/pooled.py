@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from kinfolk.methods.couplings import Coupling, Hub
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Model
 from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.penalised import Penalised
@@ -105,7 +107,7 @@ class Pooled(Penalised):
         return relative(G @ W[0] + penalty * W[0] - b, b)
 
 
-def one_line(gram: GramStats, folds: Folds | None = None) -> Model:
+def one_line(method: MultiTaskRegressor, gram: GramStats, folds: Folds | None = None) -> Model:
     """One line for all rows, where no task has rows enough to learn slopes from; folds choose its penalty."""
     if gram.n.sum() <= 1:
         raise ValueError("got n_samples=1 in every task: a line needs at least 2 rows")
@@ -117,7 +119,8 @@ def one_line(gram: GramStats, folds: Folds | None = None) -> Model:
         folds = Folds.of_parts([gram.emptied(turn != f) for f in range(turn.max() + 1)])
     one = np.zeros(gram.n_tasks, np.intp)
     rows = GramStats.from_codes(gram.x_mean, gram.y_mean, one, np.arange(1), weight=gram.n)
-    spread = np.einsum("tjj->j", gram.G) + np.diagonal(rows.G[0])
-    scale = np.where(spread > 0, np.sqrt(spread / gram.n.sum()), 1.0)
-    method = Pooled(own_intercepts=False, penalty="cv")
-    return method.model_of(gram.rescaled(scale), folds.rescaled(scale)).in_units(scale).among(gram)
+    squares = np.einsum("tjj->j", gram.G) + np.diagonal(rows.G[0])
+    scale = np.where(squares > 0, np.sqrt(squares / gram.n.sum()), 1.0)
+    pooled = Pooled(own_intercepts=False, penalty="cv")
+    model = pooled.model_of(gram.rescaled(scale), folds.rescaled(scale)).in_units(scale).among(gram)
+    return replace(model, method=method.unfitted())

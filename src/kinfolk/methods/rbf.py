@@ -1,4 +1,4 @@
-"""Radial basis functions over the inputs of all tasks: centres by k-means, widths by the spread around them."""
+"""Radial basis functions over the inputs of all tasks: centres by k-means, widths by the scatter around them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from threadpoolctl import threadpool_limits
 from kinfolk.methods.gamtl.calibrate import input_moments
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.batched import mean_diagonal
+from kinfolk.solvers.tolerances import MARGIN
 
 MANY_ROWS = 20_000  # above, k-means works on batches
 DIGITS = 10  # rows that agree to so many digits of the largest are one
-FLOOR = 0.25  # least spread of a cluster, in distances to the nearest other centre; even rows on a line have 0.29
+FLOOR = 0.25  # least scatter of a cluster, in distances to the nearest other centre; even rows on a line have 0.29
 
 
 class Centers(NamedTuple):
-    """Centres of clusters (P, d), and the spread of their members (P,), greater than 0."""
+    """Centres of clusters (P, d), and the scatter of their members (P,), greater than 0."""
 
     position: Array
-    spread: Array
+    scatter: Array
 
 
 class RBFFeatures(TransformerMixin, BaseEstimator):
-    """Gaussian bumps around k-means centres, with widths in proportion to the spread of the clusters.
+    """Gaussian bumps around k-means centres, with widths in proportion to the scatter of the clusters.
 
     With z the inputs times `scale`, c_p the centres and s_p the root mean squared distance of cluster p's members to
     its centre,
@@ -39,7 +40,7 @@ class RBFFeatures(TransformerMixin, BaseEstimator):
         phi_p(x) = exp(-||z - c_p||^2 / (2 sigma_p^2)),     sigma_p = width s_p.
 
     Distances are over all inputs together, not per input: inputs of scale zero change nothing. A cluster tighter than
-    a quarter of the distance to the nearest other centre (a single row, or copies of one) has that as its spread.
+    a quarter of the distance to the nearest other centre (a single row, or copies of one) has that as its scatter.
     There are no more centres than distinct rows.
 
     The scale of the inputs decides what is near what: standardise them, or weigh them with `slope_scale`.
@@ -47,7 +48,7 @@ class RBFFeatures(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     n_centers : number of centres, at most
-    width : factor q between the spread of a cluster and the width of its bump; of the order of 1 to 10
+    width : factor q between the scatter of a cluster and the width of its bump; of the order of 1 to 10
     linear : whether the scaled inputs, centred and over their common root mean square, follow the bumps
     scale : factor for every input, array of shape (d,); None for 1
     random_state : starts k-means
@@ -145,7 +146,7 @@ class RBFFeatures(TransformerMixin, BaseEstimator):
 
 
 def place_centers(Z: Array, n_centers: int, *, weight: Array | None = None, random_state: Any = None) -> Centers:
-    """k-means centres of the rows of Z and the spread of their members; at most as many as there are distinct rows."""
+    """k-means centres of the rows of Z and the scatter of their members; at most as many as there are distinct rows."""
     first = distinct_rows(Z)
     weight = np.ones(len(Z)) if weight is None else weight
     position = Z[first] if len(first) <= n_centers else _k_means(Z, n_centers, weight, random_state)
@@ -209,7 +210,7 @@ def slope_scale(gram: GramStats, *, exponent: float = 1.0, penalty: float = 0.1,
     for name, value in (("exponent", exponent), ("penalty", penalty), ("least", least)):
         if not np.isfinite(value) or value < 0:
             raise ValueError(f"{name}={value!r} must be at least 0 and finite")
-    sd = spread_of_inputs(gram)
+    sd = input_deviations(gram)
     inverse = np.divide(1.0, sd, out=np.zeros_like(sd), where=sd > 0)
     slope = _root_mean_square_slopes(gram, inverse, penalty)
     largest = slope.max(initial=0.0)
@@ -229,11 +230,11 @@ def rounded(values: Array, digits: int = 10) -> Array:
     return np.round(values / unit) * unit
 
 
-def spread_of_inputs(gram: GramStats) -> Array:
+def input_deviations(gram: GramStats) -> Array:
     """Standard deviations of the inputs over the rows of all tasks, (d,); 0 where it is rounding only."""
     mean, covariance = input_moments(gram)
     sd = np.sqrt(np.diagonal(covariance))
-    return np.where(sd > 1e-12 * np.abs(mean), sd, 0.0)
+    return np.where(sd > MARGIN * np.abs(mean), sd, 0.0)
 
 
 def _root_mean_square_slopes(gram: GramStats, factor: Array, penalty: float) -> Array:
@@ -260,10 +261,10 @@ def _k_means(Z: Array, n_centers: int, weight: Array, random_state: Any) -> Arra
         return np.asarray(method.fit(Z, sample_weight=weight).cluster_centers_)
 
 
-def _floored(spread: Array, position: Array) -> Array:
+def _floored(scatter: Array, position: Array) -> Array:
     """At least FLOOR times the distance to the nearest other centre, and never zero."""
     if len(position) > 1:
         between = euclidean_distances(position)
         np.fill_diagonal(between, np.inf)
-        spread = np.maximum(spread, FLOOR * between.min(axis=1))
-    return np.where(spread > 0, spread, 1.0)
+        scatter = np.maximum(scatter, FLOOR * between.min(axis=1))
+    return np.where(scatter > 0, scatter, 1.0)

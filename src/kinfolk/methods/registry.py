@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 
 from kinfolk.methods.method import MultiTaskRegressor, command_name
 
-ROOMS = ("kinfolk.estimators", "kinfolk.methods")
+FOLDERS = ("kinfolk.estimators", "kinfolk.methods")
 
 
 @cache
@@ -21,16 +21,16 @@ def all_methods() -> dict[str, type[MultiTaskRegressor]]:
     >>> list(all_methods())[:4]
     ['gamtlcv', 'gamtl', 'rbf-gamtl', 'bmsl']
     """
-    ours, others = (methods_in(room) for room in ROOMS)
+    ours, others = (methods_in(folder) for folder in FOLDERS)
     named = [*sorted(ours.values(), key=lambda method: method.simplicity), *others.values()]
     return {command_name(method.__name__): method for method in named}
 
 
-def methods_in(room: str) -> dict[str, type[MultiTaskRegressor]]:
+def methods_in(folder: str) -> dict[str, type[MultiTaskRegressor]]:
     """The public methods that the modules of a folder define, by the names of their classes."""
-    spec = find_spec(room)
+    spec = find_spec(folder)
     assert spec is not None
-    modules = [import_module(module.name) for module in iter_modules(spec.submodule_search_locations, f"{room}.")]
+    modules = [import_module(module.name) for module in iter_modules(spec.submodule_search_locations, f"{folder}.")]
     found = {
         name: value
         for module in modules

@@ -23,14 +23,14 @@ def check_work(T: int, d: int) -> None:
     hours = SECONDS * T * float(d) ** 3 / HOUR
     if hours < 1 / 6:
         return
-    told = f"{d:,} features of {T:,} tasks: a search over folds will take about {hours:,.3g} hours"
+    message = f"{d:,} features of {T:,} tasks: a search over folds will take about {hours:,.3g} hours"
     remedy = (
         "Use fewer features (drop columns; in Python features=PCA(50) or SelectKBest(k=50), a lower "
         "--max-categories on the command line), or a method that solves once, as Pooled, Independent and MeanShrunk do"
     )
     if hours > 7 * 24:
-        raise ValueError(f"{told}. {remedy}.")
-    warn_user(f"{told}. {remedy}.")
+        raise ValueError(f"{message}. {remedy}.")
+    warn_user(f"{message}. {remedy}.")
 
 
 def warn_of_collinear_features(gram: GramStats | None, columns: Columns) -> None:
@@ -82,8 +82,8 @@ def warn_of_lost_features(gram: GramStats) -> None:
 
 def _constant(gram: GramStats) -> NDArray[np.bool_]:
     """Which features do not vary within any task, but for rounding."""
-    spread = np.diagonal(gram.G, axis1=1, axis2=2)
-    return np.asarray((spread <= gram.n[:, None] * (LAST_DIGITS * gram.x_mean) ** 2).all(axis=0))
+    squares = np.diagonal(gram.G, axis1=1, axis2=2)
+    return np.asarray((squares <= gram.n[:, None] * (LAST_DIGITS * gram.x_mean) ** 2).all(axis=0))
 
 
 def _some_names(gram: GramStats, which: NDArray[np.bool_]) -> str:

@@ -8,8 +8,8 @@ from scipy.special import expit
 
 from kinfolk.methods.uncertainty import moderated
 from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.solvers.tolerances import MARGIN
 
-ROUNDING = 1e-12  # of the squared errors
 # Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
 DOUBT = 1.5  # factor of the variance of a task's own estimate: its folds share rows
 PRIOR_TASKS = 5  # tasks that are no loners, added to those at hand
@@ -63,13 +63,13 @@ def own_ridge_shares(E: Array, p: Array, own: Array, rows: Array) -> Array:
     apart = np.einsum("m,tmk,k->t", toward, E, toward)
     error = np.einsum("m,tmk,k->t", p, E, p)
     # Two are lost, to the level that all residuals of a task share and to x: two rows know nothing.
-    known = (rows > 2) & (apart > ROUNDING * error) & (error > 0)
+    known = (rows > 2) & (apart > MARGIN * error) & (error > 0)
     shares = np.zeros(len(E))
     if known.sum() < 2:
         return shares
     apart, error, freedom = apart[known], error[known], rows[known] - 2
     x = np.einsum("m,tmk,k->t", p, E[known], toward) / apart
-    left = np.maximum(error - x**2 * apart, ROUNDING * error)
+    left = np.maximum(error - x**2 * apart, MARGIN * error)
     # Few rows may fit a mixture of two by chance: variances are drawn towards that of all tasks.
     common = left.sum() / freedom.sum()
     variance = DOUBT * common * moderated(left / (common * freedom), freedom) / apart
@@ -107,7 +107,7 @@ def best_mixture(E: Array, weight: Array, *, usual: int = 0, caution: float = 0.
     total = total + (cost[:, None] + cost[None, :]) / 2 + cost.max()
     scale = max(float(np.trace(total)) / len(total), TINY)
     value, vector = np.linalg.eigh(total / scale)
-    root = np.sqrt(np.maximum(value, 1e-12))[:, None] * vector.T
+    root = np.sqrt(np.maximum(value, MARGIN))[:, None] * vector.T
     # For p = s q with shares q, min over s of s^2 q'Eq + (1 - s)^2 is q'Eq / (q'Eq + 1): the direction of p is that of
     # the best shares.
     p, _ = nnls(np.vstack([root, np.ones(len(total))]), np.append(np.zeros(len(total)), 1.0))

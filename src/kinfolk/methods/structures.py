@@ -31,6 +31,7 @@ class Structure(ABC):
     ----------
     labels : task names (T,)
     kind : how it is drawn: "graph", "matrix" or "tree"
+    edges_are : what the edges of `graph()` stand for; empty for a graph, whose edges are its own
     matrices : its matrices that a heat map can show, the first by default
     forms : every structure by its name in `to_dict`: "graph", "covariance", "precision", "tree"
     described : the attributes that `to_dict` writes beside the labels, by their names there
@@ -38,6 +39,7 @@ class Structure(ABC):
 
     labels: NDArray[Any]
     kind: ClassVar[str]
+    edges_are: ClassVar[str] = ""
     matrices: ClassVar[tuple[str, ...]] = ()
     forms: ClassVar[dict[str, type[Structure]]] = {}
     described: ClassVar[dict[str, str]]
@@ -240,6 +242,7 @@ class _TaskMatrix(Structure):
     """
 
     kind = "matrix"
+    edges_are = "correlations of tasks above 0"
     relation: ClassVar[str]
     title: ClassVar[str]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -46,3 +46,8 @@ class TaskMean(MultiTaskRegressor):
         W = np.zeros_like(gram.b)
         part = Part.of(self.name, Alone(np.inf), normal_equations(gram, "free"), W, "free")
         return Model.of(gram, W, gram.y_mean.copy(), parts=(part,), course=Course({"residual": 0.0}))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # a mean explains nothing by the inputs, as in DummyRegressor
+        return tags

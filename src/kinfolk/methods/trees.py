@@ -44,6 +44,7 @@ class TaskTree(Structure):
     levels: NDArray[np.intp]
     labels: NDArray[Any]
     kind = "tree"
+    edges_are = "the share of levels at which tasks are together"
     described: ClassVar[dict[str, str]] = {"levels": "levels"}
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """Pictures with matplotlib: axes in, axes out.
 
-Colours are told apart by colour-blind readers. What does not fit legibly is left out, and the picture says so.
+Colour-blind readers can distinguish the colours. What does not fit legibly is left out, and the picture says so.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:  # for annotations; matplotlib itself is imported when something is drawn
     Axes = Figure = Any
 
-# Okabe and Ito's colours: told apart by colour-blind readers. Grey is kept for outliers.
+# Okabe and Ito's colours, which colour-blind readers can distinguish. Grey is kept for outliers.
 PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 OUTLIER = "#9A9A9A"
 INK = "#333333"

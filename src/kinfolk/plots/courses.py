@@ -17,7 +17,7 @@ from kinfolk.rows.gram import TINY, Array
 
 NAMED = 60  # tasks up to which every task has a row with its name
 CHANGES = 12  # named among more tasks than that
-LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))  # told apart in grey too
+LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))  # distinct in grey too
 
 
 def plot_convergence(fitted: Fitted, *, ax: Axes | None = None) -> Axes:
@@ -176,7 +176,7 @@ def _name_changes(ax: Axes, table: Array, labels: list[str]) -> None:
     order = np.argsort(-change, kind="stable")[:CHANGES].tolist()
     tops = np.column_stack([np.arange(T), np.fmax(table[0], table[-1])])
     names = Names(labels, ["#FFFFFF"] * T, 6.5)
-    write_names(ax, names, tops, np.full(T, 1.5), order, pull=sparse.csr_array((T, T)), keep=(), near=True)
+    write_names(ax, names, tops, np.full(T, 1.5), order, away_from=sparse.csr_array((T, T)), keep=(), near=True)
 
 
 def _certificate(model: Model, history: Array) -> str:

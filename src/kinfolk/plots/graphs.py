@@ -70,7 +70,7 @@ def plot_graph(
         names = _names(ax, graph.labels, group)
         kept = order if labels is True else marked
         most = order if few else order[:NAMES]
-        written = write_names(ax, names, points, radius, most, pull=shown, keep=kept, near=not few)
+        written = write_names(ax, names, points, radius, most, away_from=shown, keep=kept, near=not few)
         if written < len(order):
             _remark(ax, f"{written:,} of {counted(len(order), 'name')}")
     return ax

@@ -31,7 +31,7 @@ def write_names(
     radius: Array,
     order: Sequence[int],
     *,
-    pull: sparse.csr_array,
+    away_from: sparse.csr_array,
     keep: Sequence[int],
     near: bool = False,
 ) -> int:
@@ -40,7 +40,7 @@ def write_names(
     Parameters
     ----------
     points, radius : the marks, in the units of the axes, and the radius of each in points
-    pull : adjacency of what was drawn: names stand away from the lines
+    away_from : adjacency of what was drawn: names stand away from the lines
     order, keep, near : see `place_names`
     """
     sizes = canvas.text_sizes(ax, names.texts, names.size)
@@ -51,9 +51,9 @@ def write_names(
         style: Any = [{"color": canvas.text_on(names.colours[t]), "weight": "bold"} for t in order]
     else:
         frame = np.array(ax.get_window_extent().extents, dtype=np.float64).reshape(2, 2) + np.array([[3], [-3]])
-        degree = np.asarray(pull.sum(axis=1)).ravel()[:, None]
-        lines = pull @ marks / np.maximum(degree, TINY) - np.where(degree > 0, marks, 0.0)
-        places = place_names(marks, radius * dots, sizes + 2, order, frame, pull=lines, keep=keep, near=near)
+        degree = np.asarray(away_from.sum(axis=1)).ravel()[:, None]
+        lines = away_from @ marks / np.maximum(degree, TINY) - np.where(degree > 0, marks, 0.0)
+        places = place_names(marks, radius * dots, sizes + 2, order, frame, away_from=lines, keep=keep, near=near)
         style = [{"color": canvas.INK, "path_effects": canvas.halo()}] * len(places)
     for (t, centre), how in zip(places.items(), style, strict=True):
         offset = (centre - marks[t]) / dots
@@ -68,7 +68,7 @@ def place_names(
     order: Sequence[int],
     frame: Array,
     *,
-    pull: Array,
+    away_from: Array,
     keep: Sequence[int] = (),
     near: bool = False,
 ) -> dict[int, Array]:
@@ -80,7 +80,7 @@ def place_names(
     sizes : width and height of the names (T, 2)
     order : marks to name, the most important first
     frame : lower left and upper right corner of where names may stand
-    pull : direction (T, 2) in which the lines at a mark go; names go the other way
+    away_from : direction (T, 2) in which the lines at a mark go; names go the other way
     keep : marks whose names are written at the least bad place if there is no free one
     near : only places next to the mark, where many marks would leave doubt
     """
@@ -89,7 +89,7 @@ def place_names(
     kept = set(keep)
     found = {}
     for t in order:
-        centres = _candidates(marks[t], radius[t], sizes[t], pull[t], gaps=(2, 6) if near else (2, 8, 16))
+        centres = _candidates(marks[t], radius[t], sizes[t], away_from[t], gaps=(2, 6) if near else (2, 8, 16))
         boxes = np.hstack([centres - sizes[t] / 2, centres + sizes[t] / 2])
         cost = _overlap(boxes, taken) + 1e3 * _outside(boxes, frame)
         best = int(np.argmin(cost))
@@ -99,9 +99,9 @@ def place_names(
     return found
 
 
-def _candidates(mark: Array, radius: float, size: Array, pull: Array, gaps: tuple[float, ...]) -> Array:
+def _candidates(mark: Array, radius: float, size: Array, away_from: Array, gaps: tuple[float, ...]) -> Array:
     """Centres around a mark, near ones first, and among these the ones away from the lines."""
-    order = np.argsort(DIRECTIONS @ pull / np.linalg.norm(DIRECTIONS, axis=1), kind="stable")
+    order = np.argsort(DIRECTIONS @ away_from / np.linalg.norm(DIRECTIONS, axis=1), kind="stable")
     steps = DIRECTIONS[order]
     corner = np.where(np.abs(steps).sum(axis=1, keepdims=True) > 1, 0.7, 1.0)
     return np.vstack([mark + steps * (corner * (radius + gap) + size / 2) for gap in gaps])

@@ -11,7 +11,7 @@ from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import TINY, Array
 
 
-def layout(graph: TaskGraph, *, dimensions: int = 2, random_state: int = 0, rounds: int | None = None) -> Array:
+def layout(graph: TaskGraph, *, dimensions: int = 2, random_state: int = 0) -> Array:
     """Positions (T, dimensions) by springs along edges and repulsion between all pairs; outliers on the rim.
 
     Every round costs T^2; by default there are 300, and fewer for more than 300 tasks.
@@ -20,12 +20,11 @@ def layout(graph: TaskGraph, *, dimensions: int = 2, random_state: int = 0, roun
     rng = np.random.default_rng(random_state)
     xy = _start(graph.groups(), dimensions, rng)
     A = graph.adjacency / max(graph.adjacency.max(), TINY) if graph.adjacency.nnz else graph.adjacency
-    pull = np.sqrt(A.toarray())
+    attraction = np.sqrt(A.toarray())
     k = 1.6 / np.sqrt(max(T, 1))
-    rounds = int(np.clip(90_000 / max(T, 1), 60, 300)) if rounds is None else rounds
-    for step in np.linspace(0.1, 0.001, rounds):
+    for step in np.linspace(0.1, 0.001, int(np.clip(90_000 / max(T, 1), 60, 300))):
         distance = np.maximum(cdist(xy, xy), 1e-3)
-        push = k**2 / distance**3 - pull / k  # per unit of difference
+        push = k**2 / distance**3 - attraction / k  # per unit of difference
         move = push.sum(axis=1, keepdims=True) * xy - push @ xy - 0.6 * xy
         length = np.maximum(np.linalg.norm(move, axis=1, keepdims=True), 1e-12)
         xy = xy + move / length * np.minimum(length, step)

@@ -42,7 +42,7 @@ def compact_html(fitted: Fitted) -> str:
     names = plain_names(model.labels)
     sentences = "".join(f"<li>{escape(s)}</li>" for s in headline(model, names, groups, None, kin))
     picture = ""
-    if model.structure is not None and model.structure.kind == "graph" and len(names) <= SPRINGS:
+    if model.structure is not None and not model.structure.edges_are and len(names) <= SPRINGS:
         picture = _picture(model.structure.graph(), names, groups)
     return (
         '<div class="kinfolk" style="display:flex;flex-wrap:wrap;gap:1em;align-items:center">'

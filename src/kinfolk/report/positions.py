@@ -18,8 +18,8 @@ def positions(graph: TaskGraph, groups: NDArray[np.intp]) -> Array:
     """Coordinates (T, 2): springs for few tasks, one disc per group for many; outliers at the rim, none overlapping."""
     if len(groups) <= SPRINGS:
         xy = _unit(layout(graph, random_state=0))
-        spread = _unit(separated(xy, gap=0.75 / np.sqrt(max(len(groups), 1)), rounds=80))
-        return 0.5 + min(1.0, len(groups) / FILLING) * (spread - 0.5)
+        apart = _unit(separated(xy, gap=0.75 / np.sqrt(max(len(groups), 1)), rounds=80))
+        return 0.5 + min(1.0, len(groups) / FILLING) * (apart - 0.5)
     return _unit(discs(graph.degree, groups))
 
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from kinfolk._version import __version__
 from kinfolk.explain.contributions import contributions
-from kinfolk.explain.kin import kinship
+from kinfolk.explain.kin import Kinship, kinship
 from kinfolk.explain.roles import roles
 from kinfolk.explain.summary import SAID, each_group, standard_errors
 from kinfolk.methods.gamtl.defaults import feature_scale
@@ -30,6 +30,7 @@ POINTS = 60_000  # observed and predicted pairs that the page holds, all tasks t
 POINTS_PER_TASK = 60
 SHOWN = 2_500  # tasks that the page holds: those with most rows
 UNKNOWNS = 4_000  # T times d up to which contributions are computed: the inverse of the system is then held whole
+FIXED = {"version": __version__, "palette": list(PALETTE), "outlier": OUTLIER}  # the same for every model
 LISTED = 10  # tasks listed beside a task, by their share
 
 
@@ -87,13 +88,9 @@ def summarize(
     features = _features(model, len(shown))
     summary = {
         "title": title or f"{model.name}: {counted(len(names), 'task')}",
-        "version": __version__,
-        "palette": list(PALETTE),
-        "outlier": OUTLIER,
-        "headline": headline(model, names, group, errors, kin),
-        "effect": effect_word(errors),
+        **FIXED,
+        **_sentences(model, names, group, errors, kin),
         "groupless": groupless,
-        "kinds": beginning(each_group(model, kin, [in_text(name) for name in names]), SAID, "model.summary().groups"),
         "view": view_of(model, group, shown, confidence=sure, callback=callback),
         "names": [names[t] for t in shown],
         **_table(model, group, errors, shown),
@@ -102,12 +99,24 @@ def summarize(
         "shares": top_shares(model) if len(shown) == len(names) else None,
         "limit": _limit(len(shown), len(names)),
         "errors": None if errors is None else errors.protocol,
-        "course": certificate(model),
         "data": _data(model, seen, len(features)),
         "settings": settings(model),
     }
     report(callback, "report", 1, 1)
     return summary
+
+
+def _sentences(
+    model: Model, names: list[str], group: NDArray[np.intp], errors: TaskErrors | None, kin: Kinship | None
+) -> dict[str, Any]:
+    """What the report says in words: the verdict, its effect, what makes every group, and how the fit went."""
+    said = each_group(model, kin, [in_text(name) for name in names])
+    return {
+        "headline": headline(model, names, group, errors, kin),
+        "effect": effect_word(errors),
+        "kinds": beginning(said, SAID, "model.summary().groups"),
+        "course": certificate(model),
+    }
 
 
 def _read(model: Model, X: Any, y: Any, sample_weight: Any) -> _Seen:
@@ -151,7 +160,7 @@ def _table(model: Model, group: NDArray[np.intp], errors: TaskErrors | None, sho
     columns: list[tuple[str, str, str, Any]] = [("group", "group", "a dash: stands alone", group.tolist())]
     if model.gram is not None:
         columns.append(("rows", "rows", "rows of the task in the fit", short(model.gram.n)))
-    if model.structure is not None and model.structure.kind == "graph":
+    if model.structure is not None and not model.structure.edges_are:
         graph = model.structure.graph()
         columns += [
             ("neighbors", "neighbours", "in the fitted graph", np.diff(graph.adjacency.indptr).tolist()),

@@ -18,6 +18,7 @@ from kinfolk.report.plain import short
 from kinfolk.report.positions import positions
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.graph.edges import entries
+from kinfolk.solvers.tolerances import MARGIN
 
 NEIGHBORS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 MANY = 500  # tasks up to which graphs of other sparsity are solved for: 2,000 would take minutes
@@ -119,7 +120,7 @@ def _level(A: sparse.csr_array, confidence: sparse.csr_array | None = None) -> d
 def _likeness(W: Array) -> Array:
     centred = W - W.mean(axis=0)
     length = np.linalg.norm(centred, axis=1, keepdims=True)
-    unit = np.divide(centred, length, out=np.zeros_like(centred), where=length > 1e-12 * max(np.abs(W).max(), TINY))
+    unit = np.divide(centred, length, out=np.zeros_like(centred), where=length > MARGIN * max(np.abs(W).max(), TINY))
     return unit @ unit.T
 
 

@@ -94,8 +94,8 @@ def _own_cv(kind: Any, fixed: dict[str, Any]) -> tuple[Fitter, dict[str, Any]]:
 
 def _plain_params(model: Any) -> dict[str, Any]:
     """What the method says it chose."""
-    told = ("penalty_", "best_params_", "mixture_", "graph_helps_", "gain_", "rbf_setting_")
-    found = {name.rstrip("_"): getattr(model, name) for name in told if hasattr(model, name)}
+    chosen = ("penalty_", "best_params_", "mixture_", "graph_helps_", "gain_", "rbf_setting_")
+    found = {name.rstrip("_"): getattr(model, name) for name in chosen if hasattr(model, name)}
     if hasattr(model, "diagnostics_"):
         found["rhat"] = model.diagnostics_["rhat_max"]
     return found
@@ -142,7 +142,7 @@ def _oracle(rows: Split, metric: str, seed: int) -> Fitted:
 
 
 def _plane_oracle(rows: Split, metric: str, seed: int) -> Fitted:
-    """Least squares inside the true plane of the coefficients: nobody can place the tasks on it more surely."""
+    """Least squares inside the true plane of the coefficients: no method can place the tasks on it more surely."""
     W = rows.truth["coef"]
     centre = W.mean(axis=0)  # the plane does not go through the origin
     plane = np.linalg.svd(W - centre, full_matrices=False)[2][:2]
@@ -226,7 +226,7 @@ def _as_printed() -> Method:
 
 
 def _of_experiments() -> list[Method]:
-    """What the experiments add: the paper's nonlinear form, boosting, and predictions that nobody has to fit."""
+    """What the experiments add: the paper's nonlinear form, boosting, and predictions without a fit."""
     none = _seconds(0.1, 0.1, 0.1, 0.1)
     return [
         _as_printed(),

@@ -19,7 +19,7 @@ how the algorithm chooses their number.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import cdist, squareform
 from sklearn.metrics import adjusted_rand_score, roc_auc_score
 
-from kinfolk.methods.structures import TaskCovariance
+from kinfolk.methods.structures import Structure, TaskCovariance, TaskPrecision
 from kinfolk.rows.gram import Array
 
 
@@ -75,7 +75,7 @@ def _single(groups: NDArray[np.intp]) -> NDArray[np.intp]:
     return numbered
 
 
-def recovered(structure: Any, coef: Array | None, truth: dict[str, Any]) -> dict[str, Any]:
+def recovered(structure: Structure | None, coef: Array | None, truth: dict[str, Any]) -> dict[str, Any]:
     """All measures of one fit; without a structure only what its coefficients say."""
     edges = truth["edges"]
     planted = np.asarray(truth["groups"])
@@ -88,7 +88,8 @@ def recovered(structure: Any, coef: Array | None, truth: dict[str, Any]) -> dict
     found["edge_auc"] = edge_auc(scores, edges)
     found["edges"] = np.count_nonzero(np.triu(scores, 1) > 0)
     if "precision" in structure.matrices:
-        inverse = TaskCovariance(structure.covariance, structure.labels)
+        precision = cast(TaskPrecision, structure)
+        inverse = TaskCovariance(precision.covariance, precision.labels)
         found["correlation_auc"] = edge_auc(inverse.scores(), edges)
     groups = structure.graph(opposed=False).groups()
     if len(np.unique(planted)) > 1:

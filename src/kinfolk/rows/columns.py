@@ -16,7 +16,7 @@ from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.levels import PARTS, CrossFitted
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tables import Table, read_table
-from kinfolk.rows.tasks import Rows, Schema, check_same_kind, held_against, read_for_predict, read_rows
+from kinfolk.rows.tasks import Rows, Schema, check_same_kind, matched_table, read_for_predict, read_rows
 from kinfolk.rows.time_order import InTime
 from kinfolk.words import warn_user
 
@@ -26,7 +26,7 @@ FAR = 1 / 2  # of the width between the limits: rows nearer to them are clipped 
 class ReadRows(NamedTuple):
     """Features of new rows, clipped to what a model trusts; their labels; which rows were clipped, and as they were.
 
-    `note` is what to tell about rows far out, or nothing.
+    `note` is a warning about rows far out, or empty.
     """
 
     features: Array
@@ -159,32 +159,32 @@ class Columns:
         """The same for the same columns, so that a warning comes once, however many blocks of rows are predicted."""
         assert self.limits is not None
         names = table.names if self.transformer is None else names_out(self.transformer, table.names)
-        told = [
+        shown = [
             f"{repr(names[j]) if names else f'feature {j}'} ({self.limits[0, j]:.4g} to {self.limits[1, j]:.4g})"
             for j in which[:3]
         ]
         more = f" and {len(which) - 3} more" if len(which) > 3 else ""
         return (
-            f"some rows lie far beyond the training rows, and are predicted at the limits of {', '.join(told)}{more}; "
+            f"some rows lie far beyond the training rows, and are predicted at the limits of {', '.join(shown)}{more}; "
             'extrapolate="linear" follows the line wherever it leads'
         )
 
     def read(self, X: Any, name: str) -> ReadRows:
         """Features of new rows, and their task labels if the table has a task column; `name` is for errors."""
         table, labels = read_for_predict(X, self.schema, name)
-        self._tell(table)
+        self._warn_of_news(table)
         return self.clipped_features(table)._replace(labels=labels)
 
     def read_with_targets(self, X: Any, y: Any, name: str, sample_weight: Any = None) -> tuple[Rows, Array]:
         """Checked rows of a table like that of fit, with targets, and their features."""
-        table = held_against(read_table(X), self.schema, name)
+        table = matched_table(read_table(X), self.schema, name)
         rows = read_rows(table.native, y, task=self.task, sample_weight=sample_weight)
         if rows.schema.task is not None:
             check_same_kind(rows.schema.labels, self.schema.labels)
-        self._tell(rows.table)
+        self._warn_of_news(rows.table)
         return rows, self.features(rows.table)
 
-    def _tell(self, table: Table) -> None:
+    def _warn_of_news(self, table: Table) -> None:
         """Warn of what new rows have that those of fit had not: categories, gaps."""
         for remark in self.transformer.remarks(table.native) if isinstance(self.transformer, TableRules) else ():
             warn_user(remark)
@@ -244,7 +244,7 @@ def as_features(X: Any) -> Array:
 
 
 def names_out(transformer: Any, names: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Names of the features that a transformer makes of columns with these names, if it tells."""
+    """Names of the features that a transformer makes of columns with these names, if it names them."""
     try:
         return tuple(transformer.get_feature_names_out(None if names is None else np.asarray(names, dtype=object)))
     except (AttributeError, ValueError, TypeError):

@@ -48,7 +48,7 @@ def fold_of_rows(
 
 
 def common_rows(X: Array, codes: NDArray[np.intp]) -> NDArray[np.intp]:
-    """A number for every row, the same for equal rows of different tasks; repeats within a task are told apart.
+    """A number for every row, the same for equal rows of different tasks; repeats within a task have different ones.
 
     Examples
     --------
@@ -155,13 +155,13 @@ def assign_folds(
         group = by_appearance(np.unique(groups, return_inverse=True)[1].reshape(-1))
         count = int(group.max(initial=-1)) + 1
         k = folds_for_groups(count, int(k), "groups")
-        return _spread(np.zeros(count, np.intp), k, rng)[group]
+        return _dealt_at_random(np.zeros(count, np.intp), k, rng)[group]
     if len(codes) < 2:
         raise ValueError(f"got n_samples={len(codes)} with a target: cross-validation needs at least 2")
     if len(codes) < k:
         warn_user(f"there are {len(codes)} rows: {len(codes)} folds in place of cv={k}")
     # So few rows are a fold each.
-    return rng.permutation(len(codes)) if len(codes) <= k else _spread(by_appearance(codes), k, rng)
+    return rng.permutation(len(codes)) if len(codes) <= k else _dealt_at_random(by_appearance(codes), k, rng)
 
 
 def by_appearance(codes: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -191,7 +191,7 @@ def folds_for_groups(count: int, k: int, name: str) -> int:
     return min(count, k)
 
 
-def _spread(codes: NDArray[np.intp], k: int | np.integer[Any], rng: np.random.Generator) -> NDArray[np.intp]:
+def _dealt_at_random(codes: NDArray[np.intp], k: int | np.integer[Any], rng: np.random.Generator) -> NDArray[np.intp]:
     """Shuffle within tasks and deal the rows out in turn; every task starts at another fold."""
     order = np.argsort(rng.random(len(codes)), kind="stable")
     # If all began at fold 0, tasks with fewer rows than folds would leave the last folds empty.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.gram import NO_ROWS, Array, GramStats
 from kinfolk.rows.tasks import Rows
 
 SCORINGS = ("pooled", "tasks", "normalised")
@@ -80,14 +80,14 @@ class Folds:
 
     def has_both(self) -> NDArray[np.bool_]:
         """Tasks of which some rows are held out while others are trained on: not those with a single row."""
-        least = 1e-9 * self.total.n
+        least = NO_ROWS * self.total.n
         both = [(self.training_rows(f) > least) & (part.n > 0) for f, part in enumerate(self.held_out)]
         return np.any(both, axis=0)
 
     def check_training(self) -> None:
         """Refuse folds of which one has no rows to train on."""
         for f in range(len(self)):
-            if not (self.training_rows(f) > 1e-9 * self.total.n).any():
+            if not (self.training_rows(f) > NO_ROWS * self.total.n).any():
                 raise ValueError(
                     "a fold of the cross-validation has no rows to train on, as tasks with a single row do not count: "
                     "fit more rows, or fewer folds"
@@ -96,9 +96,9 @@ class Folds:
     def leave_single_rows(self) -> bool:
         """Whether in some fold no task has more than one row to train on; in time, where the first has few, in all."""
         # Many rows of small weights are no single row: they vary.
-        vary = 1e-9 * self.total.G.max()
+        vary = NO_ROWS * self.total.G.max()
         single = [
-            bool((self.training_rows(f) <= 1 + 1e-9).all()) and self.training(f).G.max() <= vary
+            bool((self.training_rows(f) <= 1 + NO_ROWS).all()) and self.training(f).G.max() <= vary
             for f in range(len(self))
         ]
         return all(single) if self.in_time else any(single)
@@ -113,7 +113,7 @@ class Folds:
     @property
     def in_time(self) -> bool:
         """Whether folds train on the past: some rows are then never held out."""
-        return self.own is not None and float(self.judged.n.sum()) < (1 - 1e-9) * float(self.total.n.sum())
+        return self.own is not None and float(self.judged.n.sum()) < (1 - NO_ROWS) * float(self.total.n.sum())
 
     @property
     def judged(self) -> GramStats:

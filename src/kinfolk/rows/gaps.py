@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.rows.folds import Folds
-from kinfolk.rows.gram import Array, GramStats
-
-NONE_LEFT = 1e-9  # of the rows: fewer with a value are none, but for rounding
+from kinfolk.rows.gram import NO_ROWS, Array, GramStats
 
 
 class Gap(NamedTuple):
@@ -53,7 +51,7 @@ def filled_in(X: Array, gaps: Sequence[Gap], known: NDArray[np.bool_], weight: A
     w = np.where(known, 1.0 if weight is None else weight, 0.0)
     for feature, mark, value in gaps:
         there = w * (1 - X[:, mark])
-        if there.sum() > NONE_LEFT * w.sum():
+        if there.sum() > NO_ROWS * w.sum():
             filled[:, feature] += X[:, mark] * (there @ X[:, feature] / there.sum() - value)
     return filled
 
@@ -65,6 +63,6 @@ def _change(gram: GramStats, gaps: Sequence[Gap]) -> Array:
     sums = gram.n @ gram.x_mean
     for feature, mark, value in gaps:
         there = n - sums[mark]
-        if there > NONE_LEFT * n:
+        if there > NO_ROWS * n:
             A[mark, feature] = (sums[feature] - value * sums[mark]) / there - value
     return A

@@ -20,6 +20,8 @@ from kinfolk.memory import check_memory
 from kinfolk.rows.moments import TINY, Array, Moments, centred, moments_of_rows, moments_of_wide
 
 LAST_DIGITS = 8 * float(np.finfo(np.float64).eps)  # of a number, as a share of it
+NO_ROWS = 1e-9  # of the rows: weights that add up to less are no rows, but rounding
+SAME_MATRIX = 1e-13  # of the largest entry: sums of the same products in another order agree to this
 
 __all__ = ["TINY", "Array", "GramStats", "check_size", "is_shared", "squared_errors", "task_loss"]
 
@@ -37,7 +39,7 @@ class GramStats:
     x_mean, y_mean : arrays of shape (T, d) and (T,)
     G, b, yy : arrays of shape (T, d, d), (T, d) and (T,), centred at the means
     feature_names : names of the d features, or None
-    span : (2, d), least and largest value of every feature in any task, or None if nobody knows
+    span : (2, d), least and largest value of every feature in any task, or None if unknown
 
     Examples
     --------
@@ -161,11 +163,11 @@ class GramStats:
         """Undo an addition: the statistics without the rows of `other`."""
         whole, part = self._aligned(other)
         n = whole.n - part.n
-        if (n < -1e-9 * whole.n).any():
+        if (n < -NO_ROWS * whole.n).any():
             bad = whole.labels[np.argmin(n)]
             raise ValueError(f"cannot subtract more rows than task {bad!r} has")
         # Weights that add up to zero only to rounding leave no rows behind.
-        n[n < 1e-9 * whole.n] = 0.0
+        n[n < NO_ROWS * whole.n] = 0.0
         share = np.divide(part.n, n, out=np.zeros_like(n), where=n > 0)
         dx, dy = whole.x_mean - part.x_mean, whole.y_mean - part.y_mean
         left = whole._updated(n, share, part, dx, dy, sign=-1)
@@ -190,10 +192,10 @@ class GramStats:
     def without_rounding(self) -> GramStats:
         """The same, without features that differ from their mean by its last digits only: they are constant.
 
-        In units of such a spread a coefficient is some 1e15, and so is the intercept that it is balanced by.
+        In units of so small a deviation a coefficient is some 1e15, and so is the intercept that it is balanced by.
         """
-        spread = np.diagonal(self.G, axis1=1, axis2=2)
-        constant = (spread > 0) & (spread <= self.n[:, None] * (LAST_DIGITS * self.x_mean) ** 2)
+        squares = np.diagonal(self.G, axis1=1, axis2=2)
+        constant = (squares > 0) & (squares <= self.n[:, None] * (LAST_DIGITS * self.x_mean) ** 2)
         if not constant.any():
             return self
         varies = ~constant
@@ -333,5 +335,6 @@ def is_shared(G: Array) -> bool:
     """Whether a stack of matrices is one matrix repeated, to rounding."""
     if G.strides[0] == 0 or len(G) == 1:
         return True
-    scale = np.abs(G[0]).max(initial=0.0)
-    return bool(np.abs(G[1] - G[0]).max() <= 1e-13 * scale) and bool(np.abs(G - G[0]).max() <= 1e-13 * scale)
+    rounding = SAME_MATRIX * np.abs(G[0]).max(initial=0.0)
+    # The second matrix nearly always decides, and spares the difference of all.
+    return bool(np.abs(G[1] - G[0]).max() <= rounding and np.abs(G - G[0]).max() <= rounding)

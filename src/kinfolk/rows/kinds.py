@@ -27,7 +27,7 @@ WRITTEN = {
 PLAIN = re.compile(r"[-+]?[\d.]+([eE][-+]?\d+)?|[-+]?(inf|nan)")
 NO_DIGITS = re.compile(r"[^\d.,eE+-]")
 NUMBERS = ("number", "comma", "truth")  # kinds of columns that become one number each
-ZEROS = re.compile(r"0\d+")  # a code, as postcodes are: nobody writes numbers so
+ZEROS = re.compile(r"0\d+")  # a code, as postcodes are, not a number
 WORDS = ("category", "learned")  # kinds of columns that hold words
 AT_ONCE = 100  # columns in a question: engines plan thousands of expressions badly
 DIGITS = re.compile(r"\d+")
@@ -51,7 +51,7 @@ def kind_of_texts(texts: list[str], decimal: str = ".") -> str:
         return "truth"
     if day_format(texts) is not None:
         return "date"
-    # Of many different texts the first tell whether these are numbers at all.
+    # Of many different texts the first show whether these are numbers at all.
     if not any(number_in(text, mark) is not None for text in texts[:FIRST] for mark in WRITTEN):
         return "category"
     numeric = 0

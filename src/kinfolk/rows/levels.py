@@ -5,8 +5,8 @@ one line in the other features x, with variances from moments:
 
     y = mean + u[task] + v[value] + ... + b'x + noise.
 
-A row in fold g has the effect that the rows outside of g tell. For a fold f that is held out, neither f nor g takes
-part: errors on f are those of a number that f has not touched.
+A row in fold g has the effect estimated from the rows outside of g. For a fold f that is held out, neither f nor g
+takes part: errors on f are those of a number that f has not touched.
 """
 
 from __future__ import annotations
@@ -103,9 +103,9 @@ class _Grouping:
     def of(cls, number: NDArray[np.intp], weight: Array, count: int = 0) -> _Grouping:
         return cls(number, weight, np.bincount(number, weight, minlength=count))
 
-    def means(self, y: Array, pull: float = 0.0) -> Array:
+    def means(self, y: Array, shrinkage: float = 0.0) -> Array:
         """Means of the groups, drawn to 0 as by so many rows."""
-        return np.bincount(self.number, self.weight * y, minlength=len(self.n)) / np.maximum(self.n + pull, TINY)
+        return np.bincount(self.number, self.weight * y, minlength=len(self.n)) / np.maximum(self.n + shrinkage, TINY)
 
     def shrunk(self, y: Array, *, last: bool = True) -> Array:
         """What the group of every row adds, shrunk by the variances of y; 0 for the `last` group if that is none."""
@@ -125,8 +125,8 @@ class _Grouping:
         rows = float(self.n.sum())
         groups = int((self.n > 0).sum())
         within = float(self.weight @ (y - mean[self.number]) ** 2) / max(rows - groups, 1.0)
-        spread = float(self.n @ mean**2) - (groups - 1) * within
-        between = spread / max(rows - float(self.n @ self.n) / rows, TINY)
+        between_squares = float(self.n @ mean**2) - (groups - 1) * within
+        between = between_squares / max(rows - float(self.n @ self.n) / rows, TINY)
         return within / max(between, LEAST * within, TINY)
 
 
@@ -153,7 +153,7 @@ class _Line:
 
 @dataclass(frozen=True, eq=False)
 class CrossFitted:
-    """Features of rows with text of many values, by what the other folds tell."""
+    """Features of rows with text of many values, by estimates from the other folds."""
 
     levels: list[Levels]
     targets: Observed
@@ -166,18 +166,17 @@ class CrossFitted:
         return cls(levels, Observed.of(rows.y, rows.codes, rows.weight), fold)
 
     def inputs(self, X: Array, held_out: int | None = None) -> Array:
-        """X with the effects that the other folds tell every row; as seen by the fold that is `held_out`."""
+        """X with the effects that the other folds give every row; as seen by the fold that is `held_out`."""
         folds = np.unique(self.fold)
-        may_tell = folds if held_out is None else folds[trains(folds, held_out)]
+        may_train = folds if held_out is None else folds[trains(folds, held_out)]
         found = X.copy()
         for g in folds:
             own = self.fold == g
-            told = self._told(X, may_tell[may_tell != g])
-            for column, values in zip(self.levels, told, strict=True):
+            for column, values in zip(self.levels, self._effects(X, may_train[may_train != g]), strict=True):
                 found[own, column.place] = values[column.number[own]]
         return found
 
-    def _told(self, X: Array, folds: NDArray[np.intp]) -> list[Array]:
+    def _effects(self, X: Array, folds: NDArray[np.intp]) -> list[Array]:
         """Effects by the rows of some folds, and 0 at the end, for rows without a value: -1 points there."""
         key = folds.tobytes()
         if key not in self._known:

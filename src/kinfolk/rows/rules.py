@@ -115,8 +115,8 @@ class TableRules(TransformerMixin, BaseEstimator):
         """
         self.read(X, learn=y is not None)
         if self.problems_:
-            told = ". ".join(problem.text for problem in self.problems_.values())
-            raise ValueError(f"{told}. Correct or empty these values, or drop the columns {list(self.problems_)}")
+            problems = ". ".join(problem.text for problem in self.problems_.values())
+            raise ValueError(f"{problems}. Correct or empty these values, or drop the columns {list(self.problems_)}")
         learned = [rule for rule in self.rules_.values() if rule["kind"] == "learned"]
         for rule in learned:
             rule |= {"effects": [0.0] * len(rule["levels"]), "std": 1.0}
@@ -212,20 +212,20 @@ class TableRules(TransformerMixin, BaseEstimator):
             "durations are counted in days: {}": [name for name, rule in self.rules_.items() if rule.get("days")],
             "missing values are filled in, and a column says where they were: {}": gaps,
         }
-        told = []
+        notes = []
         for name, rule in self.rules_.items():
             if rule["kind"] == "category":
-                told.append(_note_of_text(name, rule, self.learn))
+                notes.append(_note_of_text(name, rule, self.learn))
             if rule.get("unusual"):
                 number = number_in(rule["unusual"], mark_of(rule["kind"]))
-                told.append(f"column {name!r} is read as numbers: {rule['unusual']!r} is {number:.12g}")
+                notes.append(f"column {name!r} is read as numbers: {rule['unusual']!r} is {number:.12g}")
         many = [f"{name!r} ({len(r['levels']):,})" for name, r in self.rules_.items() if r["kind"] == "learned"]
         if many:
-            told.append(
+            notes.append(
                 "text with many categories becomes one number, what each category adds to the target, learned from "
                 f"other rows: {listed(many)}"
             )
-        return told + [sentence.format(some(names)) for sentence, names in about.items() if names]
+        return notes + [sentence.format(some(names)) for sentence, names in about.items() if names]
 
     def remarks(self, X: Any) -> list[str]:
         """What new rows have that those of fit had not: categories and gaps."""

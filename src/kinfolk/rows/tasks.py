@@ -116,8 +116,8 @@ def read_rows(X: Any, y: Any, *, task: Any, sample_weight: Any = None) -> Rows:
             )
         y = y.ravel()
         features, column = table.split(task)
-        labels, codes = np.unique(_labels(column, task), return_inverse=True)
-        _tell_look_alikes(labels, task)
+        labels, codes = np.unique(checked_labels(column, task), return_inverse=True)
+        _warn_of_look_alikes(labels, task)
         columns = None
     weight = _read_weight(sample_weight, len(y))
     _check_targets(y, codes, labels, named=task is not None)
@@ -126,12 +126,12 @@ def read_rows(X: Any, y: Any, *, task: Any, sample_weight: Any = None) -> Rows:
 
 
 def read_for_predict(X: Any, schema: Schema, estimator: str) -> tuple[Table, NDArray[Any] | None]:
-    """A new table held against the one of fit: its features, and its task labels if it has a task column."""
-    table = held_against(read_table(X), schema, estimator)
+    """A new table, checked against the one of fit: its features, and its task labels if it has a task column."""
+    table = matched_table(read_table(X), schema, estimator)
     if schema.task is None:
         return table, None
     features, column = table.split(schema.task)
-    labels = _labels(column, schema.task)
+    labels = checked_labels(column, schema.task)
     check_same_kind(labels, schema.labels)
     return features, labels
 
@@ -145,7 +145,7 @@ def check_same_kind(labels: NDArray[Any], known: NDArray[Any]) -> None:
         )
 
 
-def held_against(table: Table, schema: Schema, estimator: str) -> Table:
+def matched_table(table: Table, schema: Schema, estimator: str) -> Table:
     """A table with the columns of fit. Where the task column has a name all columns are found by theirs."""
     if isinstance(schema.task, str) and schema.names is not None and table.names is not None:
         return table.with_joint(schema.task).matched(schema.names)
@@ -161,10 +161,12 @@ def task_codes(labels: NDArray[Any], known: NDArray[Any], unseen: str) -> NDArra
         names = np.unique(labels[strange])
         one = len(names) == 1
         who = f"task {_plain(names[0])!r}" if one else f"tasks {_plain(names[0])!r} and {len(names) - 1:,} more"
-        told = f"{who}, not seen in fit ({len(known):,} tasks: {_plain(known[0])!r}, ...)"
+        strangers = f"{who}, not seen in fit ({len(known):,} tasks: {_plain(known[0])!r}, ...)"
         if unseen == "error":
-            raise ValueError(f'predict got {told}. Use unseen="mean" to predict by the population, or fit their rows.')
-        warn_user(f"{told}, {'is' if one else 'are'} predicted by the population")
+            raise ValueError(
+                f'predict got {strangers}. Use unseen="mean" to predict by the population, or fit their rows.'
+            )
+        warn_user(f"{strangers}, {'is' if one else 'are'} predicted by the population")
     return np.where(strange, -1, position)
 
 
@@ -284,7 +286,7 @@ def _read_weight(sample_weight: Any, n: int) -> Array | None:
     return weight
 
 
-def _labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
+def checked_labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
     """Task labels as one sortable array: integers, strings, booleans or dates."""
     if column.dtype.kind == "f":
         if np.isnan(column).any():
@@ -315,7 +317,7 @@ def _labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
         )
     as_numbers = np.array(column.tolist())
     if len(kinds) == 1 or (as_numbers.dtype.kind in "iuf" and "bool" not in kinds):  # True is not task 1
-        return _labels(as_numbers, task) if as_numbers.dtype.kind != "O" else as_numbers
+        return checked_labels(as_numbers, task) if as_numbers.dtype.kind != "O" else as_numbers
     raise ValueError(
         f"task column {task!r} mixes labels of type {' and '.join(kinds)}: "
         "make them all one type, e.g. with astype(str)"
@@ -339,7 +341,7 @@ def check_lengths(longest: int, column: Any) -> None:
         )
 
 
-def _tell_look_alikes(labels: NDArray[Any], task: Any) -> None:
+def _warn_of_look_alikes(labels: NDArray[Any], task: Any) -> None:
     """Warn of tasks whose names differ only in spaces around them."""
     if labels.dtype.kind != "U":
         return

@@ -24,17 +24,16 @@ import numpy as np
 from kinfolk.rows.gram import TINY, Array, GramStats, evenly_chosen
 from kinfolk.solvers.equations import normal_equations
 from kinfolk.solvers.mixed_model import Compressed, Likelihood, compress, maximise, scale_free_units, second_derivative
-from kinfolk.solvers.tolerances import LAST_DIGIT
+from kinfolk.solvers.tolerances import LAST_DIGIT, MIXED_MODEL
 
-MOST_TASKS = 500  # that are looked at: more would tell the same
-TOLERANCE = 1e-3  # of the mixed model, which gives no more than a shape
+MOST_TASKS = 500  # that are looked at: more would change little
 STEPS = 200
-FEWEST = 3  # tasks that tell how tasks differ
+FEWEST = 3  # tasks from which their differences are estimated
 WIDEST = 14.0  # |log| of the ratio of variances, at most
 NODES = 15
 PASSES = 3  # of the nodes, each over the range that the last has left
 NEGLIGIBLE = 20.0  # in the logarithm of the posterior
-LEAST_INFORMATION = 1e-6  # eigenvalues of a correlation matrix of information: below, nothing is told
+LEAST_INFORMATION = 1e-6  # eigenvalues of a correlation matrix of information: below, the rows say nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,7 @@ def integrated_components(gram: GramStats, noise: Array | None = None) -> Varian
 
     Examples
     --------
-    Two rows for each of four tasks, no noise, the slopes 1, 2, 3 and 4: nothing but their difference can be told.
+    Two rows for each of four tasks, no noise, the slopes 1, 2, 3 and 4: nothing but their differences is known.
 
     >>> X, y = np.tile([[-1.0], [1.0]], (4, 1)), np.array([-1.0, 1, -2, 2, -3, 3, -4, 4])
     >>> found = integrated_components(GramStats.from_rows(X, y, np.repeat(np.arange(4), 2)))
@@ -79,7 +78,7 @@ def integrated_components(gram: GramStats, noise: Array | None = None) -> Varian
     unit = np.diagonal(scale_free_units(equations.G, diagonal=True))
     data = compress(equations, np.diag(unit), gram.n)
     around_mean = gram.n_tasks >= FEWEST and 2 * data.basis.shape[1] <= data.N
-    shape = _shape(data, maximise(data, diagonal=True, tol=TOLERANCE, max_iter=STEPS).value) if around_mean else None
+    shape = _shape(data, maximise(data, diagonal=True, tol=MIXED_MODEL, max_iter=STEPS).value) if around_mean else None
     found = _integrated(_Spectral.of(data, shape))
     return VarianceComponents(
         found.noise,
@@ -99,12 +98,12 @@ def _shape(data: Compressed, state: Likelihood) -> Array:
     p = np.diagonal(state.P)
     M = second_derivative(data, state)
     information = np.diagonal(M)
-    told = information > 0
-    root = np.sqrt(np.where(told, information, 1.0))
+    known = information > 0
+    root = np.sqrt(np.where(known, information, 1.0))
     value, vector = np.linalg.eigh(M / root / root[:, None])
     # The deviance is twice the logarithm of the likelihood, so that its second derivative is twice the information.
     variance = 2 * (vector**2 / np.maximum(value, LEAST_INFORMATION)).sum(axis=1) / root**2
-    slopes = told & (np.arange(len(p)) < len(p) - 1)
+    slopes = known & (np.arange(len(p)) < len(p) - 1)
     shape = p.copy()
     if slopes.sum() > 1:
         mean = float(p[slopes].mean())

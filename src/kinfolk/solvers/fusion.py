@@ -38,6 +38,7 @@ SHRINK = 0.6  # eps falls by this factor after every step
 LOOSE = 0.1  # how much an ordinary weight step reduces its residual
 TIGHT = 1e-3  # and one that gives a dual point
 LEAST_RESIDUAL = 1e-12  # of a weight step: below it conjugate gradients work on rounding
+PLANE_STEPS = 8  # of Newton's method in the plane at most
 LEAST_DAMPING = 1e-3  # of a Newton step in the plane
 CHECK_EVERY = 5  # steps between two dual points
 SOME_LENGTH = 1e-8  # where no edge has a length: any positive number starts eps
@@ -51,14 +52,14 @@ class Fusion:
     Attributes
     ----------
     H : G_t + rho I, array of shape (T, d, d); b : array of shape (T, d); yy : sum of all squared centred targets
-    edges : the E pairs; pull : c_e > 0, array of shape (E,)
+    edges : the E pairs; edge_penalty : c_e > 0, array of shape (E,)
     """
 
     H: Array
     b: Array
     yy: float
     edges: EdgeList
-    pull: Array
+    edge_penalty: Array
 
     def differences(self, W: Array) -> Array:
         """w_i - w_j along every edge, (E, d)."""
@@ -70,7 +71,7 @@ class Fusion:
 
     def objective(self, W: Array) -> float:
         """F, exactly."""
-        return self.smooth(W, times(self.H, W)) + float(self.pull @ lengths(self.differences(W)))
+        return self.smooth(W, times(self.H, W)) + float(self.edge_penalty @ lengths(self.differences(W)))
 
     def scale(self, value: float) -> float:
         """What gaps are measured against: F, and where the fit is perfect a little of what there was to explain."""
@@ -79,7 +80,7 @@ class Fusion:
     def system(self, u: Array, eps: float) -> WeightSystem:
         """The weight step of the half-quadratic ||u|| = min_l l ||u||^2 + 1 / (4 l), at l = 1 / (2 max(u, eps))."""
         d = self.b.shape[1]
-        L = laplacian(self.edges.adjacency(0.5 * self.pull / np.maximum(u, eps)))
+        L = laplacian(self.edges.adjacency(0.5 * self.edge_penalty / np.maximum(u, eps)))
         return WeightSystem(self.H, self.b, L, np.ones(d), np.zeros(d))
 
     def dual_bound(self, p: Array) -> float:
@@ -89,7 +90,7 @@ class Fusion:
 
         Edge by edge is the tighter way to feasibility; scaling all alike stays useful if some H_t are nearly singular.
         """
-        excess = np.maximum(lengths(p) / self.pull, 1.0)
+        excess = np.maximum(lengths(p) / self.edge_penalty, 1.0)
         candidates = (p / excess[:, None], p / excess.max(initial=1.0))
         return max(self._dual_value(q) for q in candidates)
 
@@ -173,7 +174,7 @@ class _Line:
         return _Line(step * self.V, step * self.HV, step * self.DV)
 
     def objective(self, problem: Fusion) -> float:
-        return problem.smooth(self.V, self.HV) + float(problem.pull @ lengths(self.DV))
+        return problem.smooth(self.V, self.HV) + float(problem.edge_penalty @ lengths(self.DV))
 
 
 def minimise(problem: Fusion, W: Array, *, tol: float, max_iter: int, callback: Callback | None = None) -> Solution:
@@ -202,12 +203,12 @@ def minimise(problem: Fusion, W: Array, *, tol: float, max_iter: int, callback: 
         inner += n_inner
         target = _Line.of(problem, V)
         if check:
-            p = (problem.pull / np.maximum(u, eps))[:, None] * target.DV
+            p = (problem.edge_penalty / np.maximum(u, eps))[:, None] * target.DV
             bound = max(bound, problem.dual_bound(p))
         move = _best_move(problem, at, target, last, eps)  # 3
         new = at.plus(1.0, move)
         value = new.objective(problem)
-        floor = 0.04 * tol * problem.scale(history[-1]) / problem.pull.sum()
+        floor = 0.04 * tol * problem.scale(history[-1]) / problem.edge_penalty.sum()
         if value <= history[-1]:
             at, last = new, move
             eps = max(SHRINK * eps, min(floor, eps))  # 4
@@ -250,7 +251,7 @@ def _best_move(problem: Fusion, at: _Line, target: _Line, last: _Line | None, ep
     return move if last is None else move.plus(others[0], last)
 
 
-def best_in_plane(problem: Fusion, at: _Line, directions: list[_Line], eps: float, max_iter: int = 8) -> Array:
+def best_in_plane(problem: Fusion, at: _Line, directions: list[_Line], eps: float) -> Array:
     """Steps s that minimise F_eps(W + s_1 V_1 + ...), by damped Newton from (1, 0, ...): the plain weight step.
 
     F_eps has the Huber function of width eps in place of the norm. Along the plane the loss is a quadratic and every
@@ -267,12 +268,12 @@ def best_in_plane(problem: Fusion, at: _Line, directions: list[_Line], eps: floa
         half = lin + np.tensordot(s, quad, 1)  # half the gradient of the squared lengths
         u = np.sqrt(np.maximum(base + s @ (lin + half), 0.0))
         huber = np.where(u > eps, u, 0.5 * (u * u / eps + eps))
-        return slope @ s + 0.5 * s @ Q @ s + problem.pull @ huber, u, half
+        return slope @ s + 0.5 * s @ Q @ s + problem.edge_penalty @ huber, u, half
 
     s = np.eye(m)[0]
     f, u, half = value(s)
-    for _ in range(max_iter):
-        l2 = problem.pull / np.maximum(u, eps)
+    for _ in range(PLANE_STEPS):
+        l2 = problem.edge_penalty / np.maximum(u, eps)
         bend = np.where(u > eps, l2 / np.maximum(u, eps) ** 2, 0.0)
         hessian = Q + quad @ l2 - (half * bend) @ half.T
         step = np.linalg.lstsq(hessian, -(slope + Q @ s + half @ l2), rcond=MARGIN)[0]

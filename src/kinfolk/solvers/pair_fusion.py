@@ -127,9 +127,9 @@ class _Pairs(Splitting):
         typical = float(mean_diagonal(f.H).mean())
         self.W = ridge_alone(f.H, f.b, 0.01 * typical)
         self.Z = self.U = np.zeros((self.E.shape[0], d))
-        spread = float(np.median(lengths(self.image(self.W))))
+        typical_length = float(np.median(lengths(self.image(self.W))))
         # c / ||difference|| is the curvature of the penalty: 5 to 50 times fewer iterations than rho ~ H / T.
-        rho = c / spread if spread > 0 else typical / T
+        rho = c / typical_length if typical_length > 0 else typical / T
         self.least_rho = LEAST_RHO * typical / T
         self.rho = max(rho, self.least_rho)
         self._factorise()

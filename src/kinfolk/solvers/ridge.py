@@ -11,11 +11,10 @@ import numpy as np
 from kinfolk.rows.folds import Folds, cv_error
 from kinfolk.rows.gram import TINY, Array, GramStats, is_shared, squared_errors
 from kinfolk.solvers.batched import mean_diagonal, row_dots, times, transposed_times
-from kinfolk.solvers.tolerances import ROUNDING, SAME_SQUARE
+from kinfolk.solvers.tolerances import ROUNDING, SAME_ERRORS, SAME_SQUARE
 
 START = tuple(10.0 ** np.arange(-4, 2.5, 0.5))  # times the mean of tr(G_t) / d
 WIDEST = 1e10  # how far from 1 the search may go
-EQUAL = 1e-9  # relative difference of errors that rounding makes: one training row per task fits any penalty alike
 GAIN = 1e-4  # relative gain at the edge of the grid that is worth going on for
 
 Path = Callable[[float], tuple[Array, Array]]  # penalty -> coefficients (T, d) and intercepts (T,)
@@ -33,7 +32,7 @@ class Spectrum:
 
     @classmethod
     def of(cls, G: Array, b: Array) -> Self:
-        """Decompose a stack of Gram matrices once; eigenvalues up to `floor` (T, 1) cannot be told from 0."""
+        """Decompose a stack of Gram matrices once; eigenvalues up to `floor` (T, 1) count as 0."""
         value, vector = np.linalg.eigh(G[:1] if is_shared(G) else G)
         floor = ROUNDING * value.max(axis=1, keepdims=True, initial=0.0)
         seen = value > floor
@@ -123,7 +122,7 @@ def search(error: Callable[[float], float]) -> tuple[float, Array, Array]:
     penalties = np.array(sorted(found))
     errors = np.array([found[m] for m in penalties])
     # Of equals the largest: where nothing is gained, the simpler model.
-    return float(penalties[errors <= (1 + EQUAL) * errors.min()][-1]), penalties, errors
+    return float(penalties[errors <= (1 + SAME_ERRORS) * errors.min()][-1]), penalties, errors
 
 
 def _for_all_tasks(prepare: Callable[[GramStats], Path], training: GramStats) -> Path:

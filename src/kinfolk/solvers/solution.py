@@ -23,7 +23,7 @@ class Solution:
     dual : multipliers for a warm start, or None
     certified : share of tasks for which optimality is proven over all pairs, not only over those tried
     history : the objective at the start and at every step or check that followed, or empty
-    details : what else a solver has to tell, by name: parts of the residual, multipliers, inner iterations
+    details : what else a solver reports, by name: parts of the residual, multipliers, inner iterations
     """
 
     value: Any

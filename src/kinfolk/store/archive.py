@@ -38,7 +38,7 @@ DIGEST = 64
 EPOCH = (1980, 1, 1, 0, 0, 0)  # members carry no time: the same model gives the same bytes
 # Types of numbers and texts.
 DTYPE = r"[<|](?:b1|[iu][1248]|f[248]|c8|c16|[US]\d{1,9}|[mM]8(?:\[\d{0,9}[a-zA-Z]{1,2}\])?)"
-MOST_ARRAY_HEADER = 1000  # characters that may say type and shape of an array
+BRIEF: Any = {"max_header_size": 1000}  # characters that may say type and shape of an array
 
 
 class ModelFileError(ValueError):
@@ -157,14 +157,14 @@ def _read_array(member: IO[bytes], size: int, name: str) -> NDArray[Any]:
     try:
         if np.lib.format.read_magic(member) != (1, 0):
             raise ValueError("another version of the format")
-        shape, _, dtype = np.lib.format.read_array_header_1_0(member, max_header_size=MOST_ARRAY_HEADER)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(member, **BRIEF)
         announced = math.prod(shape) * dtype.itemsize
         if not re.fullmatch(DTYPE, dtype.str) or min(shape, default=0) < 0 or not dtype.itemsize:
             raise ValueError(f"type {dtype}, shape {shape}")
         if announced != size - member.tell():
             raise ValueError(f"shape {shape} is not the size of its data")
         member.seek(0)
-        array = np.lib.format.read_array(member, allow_pickle=False, max_header_size=MOST_ARRAY_HEADER)
+        array = np.lib.format.read_array(member, allow_pickle=False, **BRIEF)
     except Exception as error:  # whatever NumPy and zipfile say about bytes that are not an array
         raise ModelFileError(f"member {name} is not an array as models have it: {str(error)[:200]}") from None
     _check_content(array, name)

@@ -77,7 +77,7 @@ def check_record(record: Any) -> None:
 
 
 def field_kinds(cls: type[Any]) -> dict[str, tuple[type[Any], ...]]:
-    """What the fields of a record may be, of those whose annotation tells.
+    """What the fields of a record may be, of those whose annotation names it.
 
     Examples
     --------

@@ -41,7 +41,7 @@ class Neighborhood:
         """The best edges (T,) of a task with weights v."""
         alpha = self.penalty.alpha
         beta = self.penalty.beta
-        cost = 2 * self.penalty.pull * (((self.V - v) * self.penalty.scale) ** 2).sum(axis=1)
+        cost = 2 * self.penalty.gamma_along * (((self.V - v) * self.penalty.scale) ** 2).sum(axis=1)
         cap = np.inf if self.penalty.self_loops is None else self.penalty.self_loops
         top = min(float(cost.min()) + 2 * np.sqrt(alpha * beta), cap)  # at which one edge alone is enough
 
@@ -57,7 +57,7 @@ class Neighborhood:
         found = given(top, slice(None))
         if top == cap and found.sum() <= alpha / cap:
             return found
-        some = np.flatnonzero(found)  # edges grow with `own`: those that are none at the top are none below it
+        some = np.flatnonzero(found)  # edges grow with `own`: pairs without an edge at the top have none below it
         own = brentq(lambda x: float(given(x, some).sum()) - alpha / x, 1e-12 * top, top, xtol=1e-14 * top)
         found[some] = given(own, some)
         return found
@@ -65,7 +65,7 @@ class Neighborhood:
     def weights(self, G: Array, b: Array, a: Array) -> Array:
         """The best weights of a task with statistics G, b and edges a."""
         T = len(self.V)
-        along = 2 * self.penalty.pull * self.penalty.scale
+        along = 2 * self.penalty.gamma_along * self.penalty.scale
         uniform = 2 * self.penalty.gamma * self.penalty.anchor / T * self.penalty.scale + self.penalty.shrinkage / T
         # The gradient of the problem above in v, set to zero.
         H = G + self.penalty.ridge + np.diag(along * a.sum() + uniform * T)

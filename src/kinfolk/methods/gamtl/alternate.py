@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse
@@ -13,15 +13,28 @@ from kinfolk.progress import Callback, report
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.krylov import inner
 from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import MARGIN
 from kinfolk.words import warn_user
 
-WeightStep = Callable[[sparse.csr_array, Array, bool], Solution]
-GraphStep = Callable[[Array, Array | None, bool], Solution]
-ROUNDING = 1e-12  # of the objective: a rise by no more is none
 FARTHEST = 100.0  # rounds of the last kind that one may look ahead
 MOMENTUM = 0.7  # of the last round, where rounds gather pace: 1 jumps past good optima, 0.5 takes longer
 SETTLED = 0.01  # relative change of edges and degrees in the last round
-Objective = Callable[[Array, sparse.csr_array], float]
+
+
+class Steps(Protocol):
+    """What is alternated: two steps and the objective that both lower.
+
+    `noise` is the absolute part of the rounding of the objective. `looks_ahead` says whether rounds may start from
+    where the last two point to: not where a step depends on the one before.
+    """
+
+    @property
+    def noise(self) -> float: ...
+    @property
+    def looks_ahead(self) -> bool: ...
+    def weight_step(self, A: sparse.csr_array, W: Array, rough: bool = False) -> Solution: ...
+    def graph_step(self, W: Array, dual: Array | None, rough: bool = False) -> Solution: ...
+    def objective(self, W: Array, A: sparse.csr_array) -> float: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +76,7 @@ class Secant:
     def ahead(self) -> Array:
         """Where to begin the next round: where the last one ended, if both were the same but for rounding."""
         size = inner(self.turn, self.turn)
-        if size <= (ROUNDING / FARTHEST) ** 2 * inner(self.value, self.value):
+        if size <= (MARGIN / FARTHEST) ** 2 * inner(self.value, self.value):
             return self.value
         c = -inner(self.turn, self.residual)
         c = c / size if c > 0 else MOMENTUM
@@ -72,17 +85,7 @@ class Secant:
 
 
 def alternate(
-    weight_step: WeightStep,
-    graph_step: GraphStep,
-    objective: Objective,
-    W: Array,
-    *,
-    tol: float,
-    max_iter: int,
-    noise: float = 0.0,
-    quiet: bool = False,
-    look_ahead: bool = True,
-    callback: Callback | None = None,
+    steps: Steps, W: Array, *, tol: float, max_iter: int, quiet: bool = False, callback: Callback | None = None
 ) -> Alternation:
     """Alternate from the weights W until a round lowers the objective by less than `tol`, relative.
 
@@ -99,27 +102,23 @@ def alternate(
     Where few rounds are wanted, graphs of rounds that look ahead may be rough too: over known pairs. The second, which
     is the first at coupled weights, and the last look at all pairs.
 
-    Parameters
-    ----------
-    noise : absolute part of the rounding of the objective
-    quiet : few rounds are wanted, so that nothing is said when `max_iter` ends the loop
-    look_ahead : whether rounds start from where the last two point to; not for steps that depend on the last ones
+    With `quiet` few rounds are wanted, so that there is no warning when `max_iter` ends the loop.
     """
-    rough = look_ahead and len(W) > 1
-    graph = graph_step(W, None, rough and quiet and max_iter > 1)
-    weights = weight_step(graph.value, W, rough)
-    history = [objective(weights.value, graph.value)]
+    rough = steps.looks_ahead and len(W) > 1
+    graph = steps.graph_step(W, None, rough and quiet and max_iter > 1)
+    weights = steps.weight_step(graph.value, W, rough)
+    history = [steps.objective(weights.value, graph.value)]
     secant = Secant(W, weights.value)
     converged = len(W) < 2
-    plain = not look_ahead
+    plain = not steps.looks_ahead
     stopped = 0.0
     while not converged and len(history) < max_iter:
-        allowed = history[-1] + ROUNDING * max(np.abs(history)) + noise
+        allowed = history[-1] + MARGIN * max(np.abs(history)) + steps.noise
         for start in [weights.value] if plain else [secant.ahead(), weights.value]:
             ahead = start is not weights.value
-            following = graph_step(start, graph.dual, ahead and quiet and 1 < len(history) < max_iter - 1)
-            moved = weight_step(following.value, start, ahead)
-            if (value := objective(moved.value, following.value)) <= allowed:
+            following = steps.graph_step(start, graph.dual, ahead and quiet and 1 < len(history) < max_iter - 1)
+            moved = steps.weight_step(following.value, start, ahead)
+            if (value := steps.objective(moved.value, following.value)) <= allowed:
                 break
         rise = (value - history[-1]) / max(np.abs(history))  # F may pass through zero on its way
         settled = abs(rise) <= tol and _settled(graph, following)
@@ -138,9 +137,9 @@ def alternate(
         report(callback, "fit", len(history), max_iter, history[-1])
     if rough:  # a round that was not taken may have ended the loop after it
         if graph.certified < 1 and len(history) < max_iter:
-            graph = graph_step(weights.value, graph.dual, False)
-        weights = weight_step(graph.value, weights.value, False)
-        history[-1] = min(history[-1], objective(weights.value, graph.value))
+            graph = steps.graph_step(weights.value, graph.dual)
+        weights = steps.weight_step(graph.value, weights.value)
+        history[-1] = min(history[-1], steps.objective(weights.value, graph.value))
     _warn(weights, graph, _what_is_left(converged or quiet, stopped, max_iter))
     return Alternation(weights, graph, np.array(history), converged)
 

@@ -15,17 +15,16 @@ from kinfolk.solvers.equations import NormalEquations, normal_equations
 from kinfolk.solvers.graph import DENSE_TASKS, theta_of_weights
 from kinfolk.solvers.graph.candidates import ALL_PAIRS
 from kinfolk.solvers.random_effects import RandomEffects, fit_random_effects
+from kinfolk.solvers.tolerances import MIXED_MODEL, ROUNDING
 
 METRICS = {"identity": None, "learned": "diagonal", "learned_full": "full", "function": None}  # covariances of effects
 SHOWN_BY = ("function", "shape", "coefficients")
 LEAST_VARIANCE = 1e-4  # of the largest, of inputs scaled to variance 1: directions with less count as having this much
-COUPLED = 5  # neighbours in the first graph that couples, where nobody says
-METRIC_TOLERANCE = 1e-3  # of the mixed model behind a metric, which is an estimate itself
+COUPLED = 5  # neighbours in the first graph that couples, by default
 METRIC_TASKS = 2500  # of the same: variances are then known to 3 %
 LEAST_STRENGTH = 1e-9  # strength=0 still learns a graph, from weights that do not feel it
 LEAST_LEVELS = 0.01  # of what slopes do to predictions: least variation of intercepts beside them, as a metric has it
-LEAST_SPREAD = 1e-6  # of the noise: least variance of intercepts, so that their penalty is finite
-ROUNDING = 1e-13  # of the terms of a normal equation
+LEAST_LEVELS = 1e-6  # of the noise: least variance of intercepts, so that their penalty is finite
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class Recipe:
         if self.intercept == "shrunk":
             assert effects is not None
             scale[-1] = 0.0  # the graph leaves levels alone; a mixed model says how far they lie apart
-            shrinkage[-1] = effects.sigma2 / max(effects.intercept_sd**2, LEAST_SPREAD * effects.sigma2, TINY)
+            shrinkage[-1] = effects.sigma2 / max(effects.intercept_sd**2, LEAST_LEVELS * effects.sigma2, TINY)
         return Problem(
             ridge=ridge,
             anchor=self.anchor,
@@ -138,7 +137,7 @@ def metric_model(gram: GramStats, metric: str, intercept: str | None) -> RandomE
         some = gram.once("tasks of a metric", lambda: gram.select(evenly_chosen(gram, METRIC_TASKS)))
         gram = some if (some.n > 1).any() else gram
     random = intercept in ("shrunk", "coupled")
-    return mixed_model(gram, METRICS[metric] or "diagonal", "random" if random else "free", METRIC_TOLERANCE)
+    return mixed_model(gram, METRICS[metric] or "diagonal", "random" if random else "free", MIXED_MODEL)
 
 
 def mixed_model(gram: GramStats, covariance: str, intercept: str, tol: float, **options: Any) -> RandomEffects:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from kinfolk.solvers.weights.direct import definite_factor
 
 DENSE_UNKNOWNS = 4000  # dT up to which N is held whole: 128 MB
 MOST_STEPS = 1000  # of conjugate gradients
-ERRORS_RESIDUAL = 1e-6  # of N for standard deviations, which nobody reads to more digits
+ERRORS_RESIDUAL = 1e-6  # of N for standard deviations, which are read to two or three digits
 FACTORED = 600  # unknowns of a piece of the graph up to which a factorisation is faster than conjugate gradients
 
 
@@ -115,6 +116,7 @@ class GraphCoupling:
     recipe : what these numbers were made from, to make them anew on other statistics
     """
 
+    source: ClassVar[str] = "kin along the graph"
     adjacency: sparse.csr_array
     penalty: Penalty
     recipe: Recipe

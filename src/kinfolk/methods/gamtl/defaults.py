@@ -1,4 +1,4 @@
-"""GAMTL where nobody gives numbers: strength, ridge, anchor and metric from a mixed model of the same statistics.
+"""GAMTL without given numbers: strength, ridge, anchor and metric from a mixed model of the same statistics.
 
 A mixed model says how far tasks lie apart: coefficients vary by Sigma about common ones, noise by sigma2. In units in
 which they vary alike a pull of sigma2 / variance is what it stands for, so `strength` follows; half of the pull goes to
@@ -17,17 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from kinfolk.methods.gamtl.calibrate import METRIC_TOLERANCE, METRICS, Recipe, metric_model, mixed_model
+from kinfolk.methods.gamtl.calibrate import METRICS, Recipe, metric_model, mixed_model
 from kinfolk.methods.gamtl.problem import Problem
 from kinfolk.rows.gram import TINY, GramStats, evenly_chosen
 from kinfolk.solvers.random_effects import RandomEffects
+from kinfolk.solvers.tolerances import MIXED_MODEL
 
 # The graph alone; a ridge of 1 weighs as much as one row of features with standard deviation 1.
 RAW: dict[str, Any] = {"strength": 1.0, "ridge": 1.0, "anchor": 0.0, "metric": "identity"}
 # Set on the tables of benchmarks/arena.py marked "tuned".
 AROUND: dict[str, Any] = {"anchor": 0.5, "metric": "learned"}
 PULL = 2.0  # times what the mixed model stands for: neighbours are nearer than all tasks are to their mean
-LEAST_RIDGE = 1e-5  # rows: keeps directions that nobody has seen at 0 where targets are fitted exactly
+LEAST_RIDGE = 1e-5  # rows: keeps directions without data at 0 where targets are fitted exactly
 MOST_RIDGE = 1e12  # rows: where the common coefficients are nothing
 MOST_STRENGTH = 1e4  # where tasks do not differ
 COMPARED = 1000  # unknowns of the tasks that are looked at for groups
@@ -43,7 +44,7 @@ def feature_scale(gram: GramStats) -> NDArray[np.float64]:
 
 def completed(named: dict[str, Any], gram: GramStats) -> Recipe:
     """The recipe with those parameters of `RAW` that are not named, for features on one scale."""
-    # Rows that tell nothing but levels tell no mixed model.
+    # Rows that give nothing but levels are not enough for a mixed model.
     if (gram.n - 1).sum() <= 0 or not gram.G.any() or ("metric" not in named and fall_into_groups(gram)):
         return Recipe(**RAW | named)
     recipe = Recipe(**AROUND | named)
@@ -79,7 +80,7 @@ def fall_into_groups(gram: GramStats) -> bool:
         return False
     if count < gram.n_tasks:
         gram = gram.select(evenly_chosen(gram, count))
-    effects = mixed_model(gram, "diagonal", "free", METRIC_TOLERANCE)
+    effects = mixed_model(gram, "diagonal", "free", MIXED_MODEL)
     problem = Recipe(**RAW).problem(gram)
     assert problem.near is not None
     A = problem.graph_step(problem.near, None).value

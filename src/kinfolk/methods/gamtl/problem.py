@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from kinfolk.memory import check_memory
-from kinfolk.methods.gamtl.alternate import Alternation, alternate
+from kinfolk.methods.gamtl.alternate import Alternation, Steps, alternate
 from kinfolk.methods.gamtl.objective import (
     Pairs,
     duality_gap,
@@ -33,6 +33,7 @@ FACTORISED = 2000  # dT up to which that is a dense factorisation
 NOISE = 1e-14  # of the squared targets: rounding of the objective, which for a good fit is a small difference of them
 ROUNDS = 200
 ROUNDS_MANY = 6  # for more than DENSE_TASKS tasks: a joint gap below a thousandth, and nearly all that there is to gain
+FLOOR = 0.01  # of the typical diagonal: least penalty of the fits that the alternation begins with
 PROOF = 1e-6  # duality gap above which better multipliers are looked for
 
 
@@ -62,10 +63,10 @@ class Penalty:
     @property
     def graph_terms(self) -> dict[str, Any]:
         """The numbers of the graph step."""
-        return {"alpha": self.alpha, "beta": self.beta, "gamma": self.pull, "self_loops": self.self_loops}
+        return {"alpha": self.alpha, "beta": self.beta, "gamma": self.gamma_along, "self_loops": self.self_loops}
 
     @property
-    def pull(self) -> float:
+    def gamma_along(self) -> float:
         """The part of gamma that acts along the graph."""
         return self.gamma * (1 - self.anchor)
 
@@ -86,6 +87,12 @@ class Problem(Penalty):
     candidates: Candidates = field(default_factory=Candidates, repr=False)
     blocks: BlockInverses = field(default_factory=BlockInverses, repr=False)
     near: Array | None = field(default=None, repr=False)
+    looks_ahead: ClassVar[bool] = True
+
+    @property
+    def noise(self) -> float:
+        """Rounding of the objective."""
+        return NOISE * float(self.equations.yy.sum())
 
     @property
     def penalty(self) -> Penalty:
@@ -139,9 +146,9 @@ class Problem(Penalty):
         loss = float(task_loss(self.equations, W).sum()) + float(np.vdot(W @ self.ridge, W))
         barrier, frobenius = graph_terms(A, alpha=self.alpha, beta=self.beta, self_loops=self.self_loops)
         coupled = W * self.scale
-        pull = (1 - self.anchor) * graph_coupling(A, coupled) + self.anchor * uniform_coupling(coupled)
+        coupling = (1 - self.anchor) * graph_coupling(A, coupled) + self.anchor * uniform_coupling(coupled)
         away = float(((W - W.mean(axis=0)) ** 2 @ self.shrinkage).sum())
-        return loss + barrier + frobenius + self.gamma * pull + away
+        return loss + barrier + frobenius + self.gamma * coupling + away
 
     def start(self) -> Array:
         """The weights to begin with: ridge fits of every task alone."""
@@ -164,24 +171,15 @@ class Problem(Penalty):
     ) -> Alternation:
         """Alternate from the independent fits, from the weights W0, or from the best weights for the graph A0."""
         start = self.start() if W0 is None else W0
-        steps = ProximalSteps(self, proximal) if proximal else self
-        return alternate(
-            steps.weight_step,
-            steps.graph_step,
-            self.objective,
-            start if A0 is None else self.weight_step(A0, start).value,
-            tol=tol,
-            max_iter=max_iter,
-            noise=NOISE * float(self.equations.yy.sum()),
-            quiet=quiet,
-            look_ahead=not proximal,
-            callback=callback,
-        )
+        steps: Steps = ProximalSteps(self, proximal) if proximal else self
+        if A0 is not None:
+            start = self.weight_step(A0, start).value
+        return alternate(steps, start, tol=tol, max_iter=max_iter, quiet=quiet, callback=callback)
 
     def optimality(self, result: Alternation) -> dict[str, float]:
         """Where weights and graph stand together, and the last graph step alone, which later weights have left behind.
 
-        For very many tasks the first are over the candidates, beside which `certified` says who needs no other.
+        For very many tasks the first are over the candidates, which suffice for the share `certified` of the tasks.
         """
         W = result.weights.value
         A = result.graph.value
@@ -195,7 +193,7 @@ class Problem(Penalty):
         }
 
     def _distances(self, coupled: Array) -> Array | Pairs:
-        """Of all pairs; for very many tasks of the candidates, beside which `certified` says who needs no other."""
+        """Of all pairs; for very many tasks of the candidates, which suffice for the share `certified` of them."""
         if len(coupled) <= DENSE_TASKS:
             return squared_distances(coupled)
         self.candidates.move_to(coupled)
@@ -206,7 +204,7 @@ class Problem(Penalty):
         """The least gap that multipliers prove: those of the degrees, else those of the best graph for W."""
         proven = partial(duality_gap, A, Z, **self.graph_terms)
         gap = proven()
-        if gap <= PROOF or len(W) > DENSE_TASKS:  # where a graph step takes a while, the degrees alone bear witness
+        if gap <= PROOF or len(W) > DENSE_TASKS:  # a graph step would take a while: the bound by the degrees must do
             return gap
         return min(gap, proven(dual=self.graph_step(W, dual).dual))
 
@@ -216,8 +214,8 @@ def usual_rounds(n_tasks: int) -> int:
     return ROUNDS if n_tasks <= DENSE_TASKS else ROUNDS_MANY
 
 
-def independent(equations: NormalEquations, ridge: Array, floor: float = 0.01) -> Array:
-    """Ridge fits of every task alone, with `floor` times the mean diagonal of the slopes in all G_t as more penalty."""
+def independent(equations: NormalEquations, ridge: Array) -> Array:
+    """Ridge fits of every task alone, with `FLOOR` times the mean diagonal of the slopes in all G_t as more penalty."""
     T, d = equations.shape
     G = equations.G[:1] if equations.is_shared() else equations.G
     check_memory(
@@ -227,7 +225,7 @@ def independent(equations: NormalEquations, ridge: Array, floor: float = 0.01) -
     )
     typical = np.diagonal(G, axis1=1, axis2=2)[:, equations.penalised() > 0].mean()
     # The floor keeps tasks with fewer rows than unknowns from starting at wild coefficients.
-    return solve_each(G + ridge + max(floor * typical, TINY) * np.eye(d), equations.b)
+    return solve_each(G + ridge + max(FLOOR * typical, TINY) * np.eye(d), equations.b)
 
 
 @dataclass(eq=False)
@@ -245,6 +243,16 @@ class ProximalSteps:
     problem: Problem
     proximal: float
     graph: sparse.csr_array | None = None
+    looks_ahead: ClassVar[bool] = False
+
+    @property
+    def noise(self) -> float:
+        """Rounding of the objective."""
+        return self.problem.noise
+
+    def objective(self, W: Array, A: sparse.csr_array) -> float:
+        """F at (W, A), without what the last step has paid."""
+        return self.problem.objective(W, A)
 
     def weight_step(self, A: sparse.csr_array, W: Array, rough: bool = False) -> Solution:
         """The best weights for a graph, near to W."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.methods.gamtl.calibrate import METRIC_TOLERANCE, Recipe, input_moments, mixed_model
+from kinfolk.methods.gamtl.calibrate import Recipe, input_moments, mixed_model
 from kinfolk.methods.gamtl.problem import independent
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import Array, GramStats
@@ -24,16 +24,17 @@ from kinfolk.solvers.batched import square_root
 from kinfolk.solvers.equations import normal_equations
 from kinfolk.solvers.graph import Candidates, graph_of_weights, theta_of_weights
 from kinfolk.solvers.solution import Solution
+from kinfolk.solvers.tolerances import MIXED_MODEL
 
 GAP = 4.0  # a multiplier this many times the next smaller one begins the loners
 FAR = 5.0  # and is at least this many times the median
 MOST_ALONE = 0.2  # share of the tasks: more than these are a group that is less tight than another
-LEAST_TASKS = 5  # with fewer nobody knows what is usual
+LEAST_TASKS = 5  # with fewer there is no usual multiplier
 ALIKE = 1e-6  # of the root mean square of the slopes: those that differ less were pooled, and say nothing about tasks
 
 
 def usual_neighbors(n_tasks: int) -> int:
-    """About how many neighbours a task is shown with where nobody says: 1 + log T, and at most half of the others.
+    """About how many neighbours a task is shown with by default: 1 + log T, and at most half of the others.
 
     A graph of nearest neighbours among T points holds together from about log T neighbours on: fewer would fall into
     pieces by chance, more would hide what is near.
@@ -141,7 +142,7 @@ def _coefficients_that_differ(gram: GramStats, recipe: Recipe) -> tuple[Array, A
     """Coefficients of a mixed model, or where that finds no differences either, of every task alone."""
     # Own intercepts take the rows of tasks that have one each.
     random = recipe.intercept is not None or not (gram.n > 1).any()
-    effects = mixed_model(gram, "diagonal", "random" if random else "free", METRIC_TOLERANCE)
+    effects = mixed_model(gram, "diagonal", "random" if random else "free", MIXED_MODEL)
     if _differ(effects.coef):
         return effects.coef, effects.intercept
     equations = normal_equations(gram, "free")

@@ -51,8 +51,9 @@ def deal_rows(codes: NDArray[np.intp], so_far: Array, rng: np.random.Generator) 
     >>> deal_rows(np.array([0, 0, 0]), np.array([[4.0], [3.0], [4.0]]), np.random.default_rng(0)).tolist()
     [1, 2, 0]
     """
-    order = np.lexsort((rng.random(so_far.shape), so_far), axis=0)
-    return order[occurrence(codes) % len(so_far), codes]
+    k, T = so_far.shape
+    order = np.lexsort((rng.random((k, T)), so_far), axis=0)
+    return order[occurrence(codes) % k, codes]
 
 
 def check_folds(cv: Any) -> int:
@@ -68,7 +69,7 @@ def folds_of_parts(parts: list[GramStats], *, groups: str | None) -> Folds:
     Tasks that share their inputs need folds in common (see `folds.fold_of_rows`), which a pass cannot find by itself.
     """
     used = [part for part in parts if part.n.any()]
-    if groups is None and len(used) < len(parts):  # of groups it is told already
+    if groups is None and len(used) < len(parts):  # for groups there was a warning already
         warn_user(f"{len(used)} of the {len(parts)} folds have rows: {len(used)} folds in place of cv={len(parts)}")
     folds = Folds.of_parts(used)
     total = folds.total

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from kinfolk.rows.fold_numbers import folds_for_groups, generator
 from kinfolk.rows.gram import GramStats
-from kinfolk.rows.moments import Array, Moments
+from kinfolk.rows.moments import Moments
 from kinfolk.rows.sources.roles import Roles
-from kinfolk.rows.tasks import _labels as task_labels
+from kinfolk.rows.tasks import checked_labels
 
 PRIME = 2_147_483_647
 SOURCE = "the table"
@@ -31,7 +31,7 @@ def is_lazy(frame: Any) -> bool:
         return False  # narwhals would find that out too, in the time of a prediction
     try:
         return isinstance(nw.from_native(frame, pass_through=True), nw.LazyFrame)
-    except (nw.exceptions.NarwhalsError, ValueError):  # two columns of one name: told by who reads the table
+    except (nw.exceptions.NarwhalsError, ValueError):  # two columns of one name: an error where the table is read
         return False
 
 
@@ -82,7 +82,7 @@ def sum_frame(frame: Any, roles: Roles, *, k: int = 1, random_state: Any = None)
 
 def _statistics(columns: dict[str, NDArray[Any]], roles: Roles, p: int, k: int) -> list[GramStats]:
     """The sums of an engine as those of the kernel, and from there to statistics."""
-    labels, codes = np.unique(task_labels(columns["_task"], roles.task), return_inverse=True)
+    labels, codes = np.unique(checked_labels(columns["_task"], roles.task), return_inverse=True)
     slots = codes * k + columns["_fold"].astype(np.intp)
     moments = Moments(p + 1)
     moments.reserve(len(labels) * k)
@@ -108,7 +108,7 @@ def _with_fold(rows: Any, p: int, k: int, random_state: Any, *, grouped: str | N
         mixed = sum((nw.col(f"v{j}") * float(weight[j]) for j in range(1, p)), nw.col("v0") * float(weight[0]))
         # The digits of a large multiple of a sine look random, and every engine computes them alike.
         noise = (mixed.sin() * 43_758.5453).abs()
-        noise = nw.when(noise < 50_000.0).then(noise).otherwise(0.0)  # not for NaN, which the statistics will tell
+        noise = nw.when(noise < 50_000.0).then(noise).otherwise(0.0)  # NaN is found later, in the statistics
         fold = ((noise - noise.floor()) * k).floor().clip(0, k - 1).cast(nw.Int64)
         return rows.with_columns(fold.alias("_fold"))
     groups = rows.select("_group").unique().with_row_index("_place", order_by="_group")
@@ -118,67 +118,6 @@ def _with_fold(rows: Any, p: int, k: int, random_state: Any, *, grouped: str | N
     factor = next(int(f) for f in rng.integers(1, PRIME, size=1000) if gcd(int(f), count) == 1)
     place = (nw.col("_place").cast(nw.Int64) * factor + int(rng.integers(count))) % count % k
     return rows.join(groups.with_columns(place.alias("_fold")), on="_group", how="left")
-
-
-def predict_frame(model: Any, frame: Any, *, unseen: str = "mean", return_std: bool = False) -> Any:
-    """The frame with a column `prediction`, still lazy: coefficients are looked up by task, in one expression.
-
-    Tasks that fit has not seen get the population model; nothing with `unseen="error"`.
-    """
-    columns = model.columns
-    if model.trunk is not None:
-        raise ValueError(
-            "a trunk takes part in these predictions, and trees are no expression of columns: use "
-            "kinfolk.large.predict_file, collect the frame, or fit with trunk=None"
-        )
-    scaler = columns.transformer
-    # A scaler is a shift and a unit; anything else the engine cannot run.
-    if return_std or columns.basis is not None or not (scaler is None or hasattr(scaler, "scale_")):
-        raise ValueError(
-            "a lazy frame is predicted by one expression of its columns, without standard deviations and without "
-            "`features` other than StandardScaler: use kinfolk.large.predict_file, or collect the frame"
-        )
-    coef = np.vstack([model.coef, model.population.coef])
-    intercept = np.append(model.intercept, model.population.intercept)
-    if scaler is not None:
-        coef = coef / (1.0 if scaler.scale_ is None else scaler.scale_)
-        intercept = intercept - (0.0 if scaler.mean_ is None or not scaler.with_mean else coef @ scaler.mean_)
-    task = columns.schema.task
-    features = [name for name in columns.schema.names if name != task]
-    lazy, by_task = _lookup(nw.from_native(frame), task, model.labels, np.column_stack([intercept, coef]), unseen)
-    prediction = by_task(0)
-    for j, name in enumerate(features):
-        value = nw.col(name).cast(nw.Float64)
-        if columns.limits is not None and np.isfinite(columns.limits[:, j]).all():
-            low, high = columns.limits[:, j] if scaler is None else scaler.inverse_transform(columns.limits)[:, j]
-            value = value.clip(float(low), float(high))
-        prediction = prediction + value * by_task(j + 1)
-    given = nw.from_native(frame).collect_schema().names()
-    return lazy.with_columns(prediction.alias("prediction")).select(*given, "prediction").to_native()
-
-
-def _lookup(frame: Any, task: str, labels: NDArray[Any], numbers: Array, unseen: str) -> tuple[Any, Any]:
-    """A frame, and expressions for the columns of `numbers` by task, whose last row is for tasks nobody has seen."""
-    known = [label.item() if isinstance(label, np.generic) else label for label in labels]
-    if not frame.implementation.is_ibis():
-
-        def by_task(j: int) -> Any:
-            default = float(numbers[-1, j]) if unseen != "error" else None
-            return nw.col(task).replace_strict(
-                known, numbers[:-1, j].tolist(), default=default, return_dtype=nw.Float64
-            )
-
-        return frame, by_task
-    import ibis
-
-    # PostgreSQL has no such expression before version 16: a small table is joined instead.
-    table = ibis.memtable({task: known, **{f"_by_task{j}": column for j, column in enumerate(numbers[:-1].T.tolist())}})
-
-    def joined(j: int) -> Any:
-        found = nw.col(f"_by_task{j}")
-        return found.fill_null(float(numbers[-1, j])) if unseen != "error" else found
-
-    return frame.join(nw.from_native(table), on=task, how="left"), joined
 
 
 def _check_numeric(frame: Any, names: list[str]) -> None:

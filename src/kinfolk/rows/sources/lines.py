@@ -73,7 +73,7 @@ def check_lines(file: Path, reading: Any, *, name: str) -> None:
 
 
 def may_have_short_lines(file: Path, reading: Any) -> bool:
-    """Whether some line has too few separators, or nobody can tell without reading all: `check_lines` then does.
+    """Whether some line has too few separators, or that is not known without reading all: `check_lines` then does.
 
     Separators inside quotes make lines look longer, and line breaks inside them shorter, which costs time only.
     """
@@ -195,7 +195,7 @@ def separator_of(lines: list[str]) -> str:
     """
     header = {mark: _widths(lines[:1], mark) for mark in SEPARATORS}
     even = [mark for mark in SEPARATORS if len({*_widths(lines, mark)}) == 1 and header[mark][0] > 1]
-    # Lines of unequal length are an error that is told later; the header then decides.
+    # Lines of unequal length are an error that is raised later; the header then decides.
     best = max(even or SEPARATORS, key=lambda mark: header[mark][0] if header[mark] else 0)
     return best if header[best] and header[best][0] > 1 else ","
 

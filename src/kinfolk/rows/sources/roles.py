@@ -38,7 +38,7 @@ def choose_roles(
     groups: str | None = None,
     mark: str = "",
 ) -> Roles:
-    """The roles of columns with these `names`; features are `columns`, or all that nothing else speaks for.
+    """The roles of columns with these `names`; features are `columns`, or all without another role.
 
     `mark` stands before the name of an option in messages.
 

@@ -61,8 +61,8 @@ def _target(frame: Any, rules: TableRules, source: Source, target: str, advice: 
         number = number_column(frame, target, source, "the target")
     except ValueError as error:
         raise ValueError(" ".join([str(error), *_problems(rules, frame, source, advice)])) from None
-    for told in _problems(rules, frame, source, advice):
-        raise ValueError(told)
+    for message in _problems(rules, frame, source, advice):
+        raise ValueError(message)
     return number
 
 
@@ -71,8 +71,8 @@ def _problems(rules: TableRules, frame: Any, source: Source, advice: Advice) -> 
     if not rules.problems_:
         return []
     check_text(source)
-    told = ". ".join(_with_place(name, problem, frame, source) for name, problem in rules.problems_.items())
-    return [f"{told}. Correct or empty these values, {advice(list(rules.problems_))}"]
+    problems = ". ".join(_with_place(name, problem, frame, source) for name, problem in rules.problems_.items())
+    return [f"{problems}. Correct or empty these values, {advice(list(rules.problems_))}"]
 
 
 def _with_place(name: str, problem: Trouble, frame: Any, source: Source) -> str:
@@ -151,7 +151,7 @@ def complete_rows(
 ) -> tuple[Any, dict[str, int]]:
     """The rows, and how many values are missing in each of the `inputs` with gaps; a row without a label is an error.
 
-    Rows without a target are left out here if there is somebody to `say` it to, else by whoever fits.
+    Rows without a target are left out here if `say` can report it, else later, by the fit.
     """
     pl = polars()
     counted = {*roles.labels(), roles.target, *inputs}

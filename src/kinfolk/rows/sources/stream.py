@@ -19,8 +19,7 @@ from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.dealing import Dealer
 from kinfolk.rows.sources.files import Source, polars
 from kinfolk.rows.sources.roles import Roles
-from kinfolk.rows.tasks import _labels as task_labels
-from kinfolk.rows.tasks import check_lengths
+from kinfolk.rows.tasks import check_lengths, checked_labels
 
 Transform = Callable[[Any], Any]  # a data frame of the feature columns to the features
 INTEGER = re.compile(r"-?[1-9]\d{0,17}|0")
@@ -69,7 +68,7 @@ def sum_source(
     rows_at_once = checked_rows(batch_rows, len(roles.features) + 2)
     floats = [roles.target, *(roles.features if transform is None else ())]
     with ThreadPoolExecutor(threads) as pool:
-        for batch in told(source, frame.collect_batches(chunk_size=rows_at_once), "reading", callback, floats):
+        for batch in reported(source, frame.collect_batches(chunk_size=rows_at_once), "reading", callback, floats):
             rows = _matrix(batch, roles, transform)
             slots = tasks.numbers(batch[roles.task])
             if dealer is not None:
@@ -105,7 +104,7 @@ def frame_of(source: Source, roles: Roles, *, numeric: bool) -> Any:
     return source.frame(roles.used(), types=types).with_columns(pl.col(floats).cast(pl.Float64))
 
 
-def told(
+def reported(
     source: Source, frames: Iterator[Any], stage: str, callback: Callback | None, numbers: Iterable[str] = ()
 ) -> Iterator[Any]:
     """Batches of a source; the callback hears of bytes, and what stops the reading is named by file, line, column."""
@@ -161,7 +160,7 @@ class Labels:
         """All labels in order, and their numbers."""
         labels = self.known.to_numpy()
         try:
-            labels = task_labels(labels, self.column)
+            labels = checked_labels(labels, self.column)
         except ValueError as error:
             raise ValueError(f"{self.source.name}: {error}".replace("task column", "column")) from None
         labels = whole_numbers(labels) if self.whole and labels.dtype.kind == "U" else labels

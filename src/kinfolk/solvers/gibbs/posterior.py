@@ -1,4 +1,4 @@
-"""Run the chains of BMSL, keep what they say, and tell whether they agree.
+"""Run the chains of BMSL, keep their draws, and check whether they agree.
 
 Split R-hat and the effective number of draws are those of Gelman et al., Bayesian Data Analysis (3rd ed.), section
 11.4-11.5; the sum of autocorrelations is cut by Geyer's initial monotone sequence.
@@ -81,7 +81,7 @@ def sample(
 def diagnose(draws: Draws, data: ChainData) -> dict[str, Any]:
     """Split R-hat and effective sample sizes of the coefficients and of what summarises them.
 
-    `fitted` is y_t'X_t B_t, a prediction that statistics alone can tell.
+    `fitted` is y_t'X_t B_t, a prediction that needs statistics alone.
     """
     quantities = {
         "coef": draws.B,
@@ -126,7 +126,7 @@ def split_rhat(draws: Array) -> Array:
 
 
 def effective_size(draws: Array) -> Array:
-    """How many independent draws tell as much about every mean, from draws of shape (chains, length, quantities)."""
+    """How many independent draws would give every mean as exactly, from draws of shape (chains, length, quantities)."""
     halves = _halves(draws)
     chains, length, quantities = halves.shape
     size = chains * length

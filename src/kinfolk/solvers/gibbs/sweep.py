@@ -145,10 +145,10 @@ def draw_tasks(state: ChainState, data: ChainData, rng: np.random.Generator) -> 
     j = np.arange(d)
     for t in range(T):
         own = state.Phi[:, t, t]
-        pull = np.matmul(state.Phi[:, t, None, :], B)[:, 0, :] - own[:, None] * B[:, t]
+        from_others = np.matmul(state.Phi[:, t, None, :], B)[:, 0, :] - own[:, None] * B[:, t]
         Q = both * (state.tau[:, t, None, None] * data.G[t])
         Q[:, j, j] += own[:, None]
-        B[:, t] = on * draw_normal(Q, on * (linear[:, t] - pull), noise[t])[0]
+        B[:, t] = on * draw_normal(Q, on * (linear[:, t] - from_others), noise[t])[0]
 
 
 def relocate(state: ChainState, data: ChainData, rng: np.random.Generator) -> None:

@@ -48,7 +48,7 @@ LEAST_PRICE = 1e-9  # of the farthest distance: multipliers over a price of zero
 SAME_THETA = 1e-9  # multipliers found at theta serve another theta this near
 ROUNDS = 12  # solves at most until no pair outside the candidates wants in
 ROUGH_ROUNDS = 2  # solves of a rough graph: on the pairs at hand, and on those that these asked for
-MOST_PAIRS = 10_000_000  # beyond, nobody reads a graph, and solving for it takes minutes
+MOST_PAIRS = 10_000_000  # beyond, no graph can be read, and solving for it takes minutes
 
 
 class Candidates:
@@ -204,7 +204,6 @@ def by_candidates(
     self_loops: float | None = None,
     start: Array | None = None,
     candidates: Candidates | None = None,
-    k: int = NEIGHBORS,
     rounds: int = ROUNDS,
 ) -> Solution:
     """Solve on candidates, add the pairs within reach, repeat until no pair outside wants in.
@@ -215,7 +214,7 @@ def by_candidates(
     known = candidates or Candidates()
     known.move_to(W)
     if not len(known.keys):
-        known.search(k)
+        known.search(NEIGHBORS)
     unit = float(np.sqrt(2 * alpha) * np.sqrt(beta))
     farthest = float(((W - W.mean(axis=0)) ** 2).sum(axis=1).max())
     theta = max(gamma / unit, LEAST_PRICE / max(farthest, TINY))  # gamma = 0 wants every pair

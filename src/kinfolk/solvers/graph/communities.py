@@ -9,6 +9,7 @@ from scipy import sparse
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.tolerances import MARGIN
 
+ROUNDS = 50  # through all nodes at most
 SEPARATE = 1.5  # distance between two groups over that inside them, below which they are one
 
 
@@ -25,14 +26,14 @@ def louvain(A: sparse.csr_array) -> NDArray[np.intp]:
         A = sparse.csr_array(gather @ A @ gather.T)
 
 
-def _move_nodes(A: sparse.csr_array, rounds: int = 50) -> NDArray[np.intp]:
+def _move_nodes(A: sparse.csr_array) -> NDArray[np.intp]:
     """Move single nodes to the neighbouring group with the largest gain in modularity until none gains."""
     T = A.shape[0]
     degree = np.asarray(A.sum(axis=1)).ravel()
     total = degree.sum()
     group = np.arange(T)
     weight_of = degree.copy()
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         moved = False
         for node in range(T):
             links = slice(A.indptr[node], A.indptr[node + 1])
@@ -68,7 +69,7 @@ def by_size(group: NDArray[np.intp]) -> NDArray[np.intp]:
 def merged_groups(group: NDArray[np.intp], points: Array) -> NDArray[np.intp]:
     """Groups, those drawn together whose tasks lie hardly farther from each other than from their own.
 
-    Louvain's method cuts a large sparse group into parts, as nobody in it has edges to all. Two groups stay apart if
+    Louvain's method cuts a large sparse group into parts, as no task in it has edges to all. Two groups stay apart if
     the root mean squared distance between them is at least 1.5 times the larger of those inside them. (Set on Syn 1 and
     the Wiener network: parts of one planted group reach 1.46, different groups 1.58 and more.)
 

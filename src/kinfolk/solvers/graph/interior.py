@@ -48,7 +48,7 @@ class Iterate:
         return float(self.a @ self.s / len(self.a))
 
 
-def interior_point(edges: EdgeList, c: Array, lam: Array, *, tol: float, max_iter: int = 50) -> Solution:
+def interior_point(edges: EdgeList, c: Array, lam: Array, *, tol: float, max_iter: int = 60) -> Solution:
     """Edge weights (`value`) and multipliers (`dual`) of the scaled graph step, to a duality gap of `tol` per task."""
     point = _start(edges, c, lam)
     best = _with_zeros(edges, c, point, 0)

@@ -163,7 +163,7 @@ def _likely_pairs(c: Array) -> tuple[NDArray[np.bool_], Array]:
 
     Alone with neighbours like itself, a task would have the multiplier lam with sum_j [lam - c_j / 2]_+ = 1 / lam: over
     its k nearest that is a quadratic equation, and the least root over k is the answer. Pairs with lam_i + lam_j near
-    or above c_ij are likely. The few tasks with nobody near may link to anyone. The diagonal of c is overwritten.
+    or above c_ij are likely. The few tasks without a near one may link to any other. The diagonal of c is overwritten.
     """
     np.fill_diagonal(c, np.inf)
     half = np.sort(np.partition(c, CANDIDATES, axis=1)[:, :CANDIDATES], axis=1) / 2

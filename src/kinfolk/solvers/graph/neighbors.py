@@ -20,6 +20,7 @@ from kinfolk.solvers.graph.newton import newton
 from kinfolk.solvers.tolerances import GRAPH_ROUGH, SAME_SQUARE
 
 EQUAL = 1e-12  # of squared distances of mean 1: a node whose k nearest are equally far has no upper bound on theta
+TRIES = 16  # values of theta at most
 COUNT_GAP = 1e-6  # duality gap of graphs whose edges are only counted
 COUNTS = 3  # such graphs at most, of very many tasks
 WITHIN = 0.05  # of the wanted number of neighbours
@@ -98,14 +99,14 @@ def _formula(closest: Array, k: int) -> float:
     return 1.1 * lower if k == 1 else float(np.sqrt(lower * upper))
 
 
-def _refine(Z: Array, k: float, theta: float, within: float, tries: int = 16) -> float:
+def _refine(Z: Array, k: float, theta: float, within: float) -> float:
     """Bisection on log theta: the number of neighbours falls as theta grows."""
     T = len(Z)
     low = 0.0
     high = np.inf
     start = None
     best, best_miss = theta, np.inf
-    for _ in range(tries):
+    for _ in range(TRIES):
         solution = learn_graph(Z, alpha=1.0, beta=0.5, gamma=theta, start=start, tol=COUNT_GAP)
         start = solution.dual
         mean = solution.value.nnz / T

@@ -35,6 +35,7 @@ DENSE_INTERIOR = 4000  # the interior-point steps factorise a dense T x T matrix
 HARD = 10.0  # least c of a typical task above which pairs turn active one by one, dozens of steps of the dual Newton
 FARTHEST = 1e5  # least c of a single task above which rounding keeps the dual Newton from the gap
 FAR = 10.0  # largest multiplier over the median from which Newton's systems are solved more exactly
+STEPS = 60  # of the dual Newton at most
 PATIENCE = 12  # dual Newton steps before the interior point takes over, whose steps take three times as long or more
 ROUGH_STEPS = 20  # of graphs that are tried on folds, among many tasks: easy ones have ended by then
 INNER_STEPS = 3000  # of conjugate gradients in a Newton step
@@ -54,7 +55,6 @@ def newton(
     self_loops: float | None = None,
     start: Array | None = None,
     tol: float = GRAPH_GAP,
-    max_iter: int = 60,
 ) -> Solution:
     """Edge weights that minimise the graph step over the given edges.
 
@@ -76,19 +76,15 @@ def newton(
     c = (2 * gamma / unit) * z
     nearest = nearest_costs(edges, c)
     cap = np.inf if self_loops is None else self_loops / unit
+    lam = np.minimum(lone_multipliers(nearest) if start is None else start / unit, cap)
     rough = tol >= GRAPH_ROUGH
     dense = edges.size <= DENSE_INTERIOR and not rough
-    hard = dense and self_loops is None and (np.median(nearest) > HARD or nearest.max() > FARTHEST)
-    lam = np.minimum(lone_multipliers(nearest) if start is None else start / unit, cap)
-    patience = PATIENCE if dense else max_iter
-    if rough and edges.size > DENSE_HESSIAN:
-        # Tasks of two rows may differ by orders of magnitude: 1,149 of them took minutes, and the same errors came out.
-        patience = min(patience, ROUGH_STEPS)
-    point, n_iter = _climb(_Point(edges, c, lam, cap), tol if rough else POLISH * tol, 0 if hard else patience)
+    patience = _patience(nearest, rough=rough, loops=self_loops is not None)
+    point, n_iter = _climb(_Point(edges, c, lam, cap), tol if rough else POLISH * tol, patience)
     a, gap = point.a, point.gap
     method = "newton"
     if gap > tol and dense and self_loops is None:
-        inner = interior_point(edges, c, _alone(edges, c, nearest), tol=tol, max_iter=max_iter)
+        inner = interior_point(edges, c, _alone(edges, c, nearest), tol=tol)
         assert inner.dual is not None
         point, steps = _climb(_Point(edges, c, inner.dual, cap), POLISH * tol, 2)
         n_iter += inner.n_iter + steps
@@ -97,14 +93,26 @@ def newton(
         a, gap = (point.a, point.gap) if point.gap <= inner.residual else (inner.value, inner.residual)
     elif gap > tol and dense:
         # Where pairs turn active one by one, the answer without self-loops is nearer than any guess.
-        free = newton(edges, z, alpha=alpha, beta=beta, gamma=gamma, tol=tol, max_iter=max_iter)
+        free = newton(edges, z, alpha=alpha, beta=beta, gamma=gamma, tol=tol)
         assert free.dual is not None
-        point, steps = _climb(_Point(edges, c, np.minimum(free.dual / unit, cap), cap), POLISH * tol, max_iter)
+        point, steps = _climb(_Point(edges, c, np.minimum(free.dual / unit, cap), cap), POLISH * tol, STEPS)
         n_iter += free.n_iter + steps
         a, gap = point.a, point.gap
     delta = np.sqrt(alpha / (2 * beta))
     loops = {"self_loops": delta * (point.held - point.degree)}
     return Solution(delta * a, n_iter, gap, gap <= tol, method, point.lam * unit, details=loops)
+
+
+def _patience(nearest: Array, *, rough: bool, loops: bool) -> int:
+    """Steps of the dual Newton, before the interior point takes over where there are few tasks; none in hard cases."""
+    T = len(nearest)
+    if rough:
+        # Tasks of two rows may differ by orders of magnitude: 1,149 of them took minutes, and the same errors came out.
+        return ROUGH_STEPS if T > DENSE_HESSIAN else STEPS
+    if T > DENSE_INTERIOR:
+        return STEPS
+    hard = not loops and (np.median(nearest) > HARD or nearest.max() > FARTHEST)
+    return 0 if hard else PATIENCE
 
 
 def nearest_costs(edges: EdgeList, c: Array) -> Array:
