@@ -217,8 +217,8 @@ def degrees_of_freedom(system: Any, equations: NormalEquations) -> Array:
     """
     T, d = system.b.shape
     if T * d <= DENSE_UNKNOWNS:
-        N = GraphInverse(system, equations.G).whole
-        return np.einsum("tij,titj->t", equations.G, N)
+        inverse = GraphInverse(system, equations.G)
+        return np.array([np.sum(equations.G[t] * inverse.columns(t)[t]) for t in range(T)])
     # E z z' = I, so the mean of z'(M^-1 G) z over random signs is the trace (Hutchinson).
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(PROBES, T, d))
     found = np.zeros(T)
