@@ -162,6 +162,16 @@ def test_kept_blocks_are_inverted_anew_only_where_the_pull_has_changed_and_chang
     assert np.flatnonzero(touched).tolist() == [0, 1]
 
 
+def test_after_many_steps_blocks_follow_the_coupling_where_rows_leave_directions_free():
+    stats = gram(4, T=80, d=30, n=(4, 6))
+    kept = BlockInverses()
+    for gamma in (1e-3, 2e-3):  # doubled, it is next to nothing beside the rows
+        system = weight_system(stats.G, stats.b, random_graph(80), gamma, ridge=1e-8)
+        kept.steps = 31
+        found = solve_cg(system, preconditioner="blocks", blocks=kept)
+    assert found.n_iter == kept.steps == solve_cg(system, preconditioner="blocks").n_iter
+
+
 def test_blocks_that_take_much_memory_are_not_kept(monkeypatch):
     monkeypatch.setattr("kinfolk.solvers.weights.cg.MOST_KEPT", 100)
     stats, kept = gram(4, T=80), BlockInverses()
