@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from kinfolk.baselines import Independent, MeanShrunk
-from kinfolk.methods.curves import head_error
+from kinfolk.methods.curves import HeadError
 from kinfolk.methods.rbf import FLOOR, RBFFeatures, input_deviations, place_centers, slope_scale
 from kinfolk.methods.rbf_search import Axes, Setting, TaskRows, search_features
 from kinfolk.rows.fold_numbers import assign_folds
@@ -281,7 +281,7 @@ def test_folds_with_fewer_distinct_rows_have_zeros_for_the_bumps_that_they_lack(
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12, 1))
     data = TaskRows(X, np.sin(X[:, 0]), np.repeat([0, 1], 6), np.arange(2), np.arange(12) % 3)
-    found = search_features(data, head_error, axes=Axes((1.0,), (20,), (2.0,), (True,)), random_state=0)
+    found = search_features(data, HeadError(), axes=Axes((1.0,), (20,), (2.0,), (True,)), random_state=0)
     assert len(found.features.centers_) == 12 and len(found.by_fold[0].centers_) == 8
     G = found.folds.training(0).G
     assert G.shape == (2, 13, 13) and not G[:, 8:12].any() and G[:, 12, 12].all()
@@ -290,3 +290,12 @@ def test_folds_with_fewer_distinct_rows_have_zeros_for_the_bumps_that_they_lack(
 def test_a_single_setting_is_not_searched():
     found, _ = run_search(Axes((1.0,), (10,), (2.0,), (True,)))
     assert list(found.errors) == [Setting(1.0, 10, 2.0, True)]
+
+
+def test_penalties_near_those_of_the_last_setting_have_the_least_error_of_all():
+    _, data = run_search(Axes((1.0,), (10,), (2.0,), (True,)))
+    axes = Axes((0.0, 1.0, 2.0), (10, 20), (1.0, 4.0), (False, True))
+    found = search_features(data, HeadError(), axes=axes, random_state=0)
+    anew = search_features(data, lambda folds: HeadError()(folds), axes=axes, random_state=0)
+    assert len(found.errors) > 4 and list(found.errors) == list(anew.errors)
+    np.testing.assert_allclose(list(found.errors.values()), list(anew.errors.values()), rtol=1e-3)

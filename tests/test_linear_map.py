@@ -7,10 +7,11 @@ from scipy import sparse
 import kinfolk.methods.gamtl.coupling
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
 from kinfolk.baselines import MTRL, Independent, MeanShrunk, Pooled, RandomSlopes
-from kinfolk.methods.gamtl.coupling import GraphInverse
+from kinfolk.methods.gamtl.coupling import GraphInverse, worth_inverting
 from kinfolk.methods.linear_map import Scatter
 from kinfolk.rows.gram import GramStats
 from kinfolk.solvers.weights import weight_system
+from kinfolk.solvers.weights.direct import definite_inverse, dense_matrix
 
 MODELS = {
     "gamtl": GAMTL(task=0),
@@ -93,6 +94,7 @@ def test_conjugate_gradients_give_the_blocks_of_the_whole_inverse(rows, monkeypa
     inverse = GAMTL(task=0).fit(*rows).model_.maps[0].inverse
     exact = inverse.columns(3)
     monkeypatch.setattr(kinfolk.methods.gamtl.coupling, "DENSE_UNKNOWNS", 0)
+    monkeypatch.setattr(kinfolk.methods.gamtl.coupling, "WORTH", 0)
     np.testing.assert_allclose(inverse.columns(3), exact, atol=1e-9 * np.abs(exact).max())
 
 
@@ -112,14 +114,48 @@ def two_pieces(d=2):
     return GraphInverse(weight_system(gram.G, gram.b, sparse.csr_array(A), 3.0, ridge=0.1), gram.G), gram
 
 
-@pytest.mark.parametrize("factored", [0, 600])
-def test_pieces_of_the_graph_apart_have_the_inverse_of_the_whole(monkeypatch, factored):
-    inverse, gram = two_pieces()
-    columns = [inverse.columns(t) for t in range(7)]
-    diagonal = inverse.diagonal(np.arange(7), some_scatter(2))
-    monkeypatch.setattr("kinfolk.methods.gamtl.coupling.DENSE_UNKNOWNS", 0)
-    monkeypatch.setattr("kinfolk.methods.gamtl.coupling.FACTORED", factored)
+@pytest.mark.parametrize(("kept", "worth"), [(4000, 0), (0, 0), (0, 40_000)])
+def test_every_way_to_the_inverse_is_that_of_the_dense_matrix(monkeypatch, kept, worth):
+    monkeypatch.setattr("kinfolk.methods.gamtl.coupling.DENSE_UNKNOWNS", kept)
+    monkeypatch.setattr("kinfolk.methods.gamtl.coupling.WORTH", worth)
     monkeypatch.setattr("kinfolk.methods.gamtl.coupling.ERRORS_RESIDUAL", 1e-10)
+    inverse, gram = two_pieces()
     assert [piece.tolist() for piece in inverse.pieces] == [[0, 2, 5], [1, 3, 4, 6]]
-    np.testing.assert_allclose([inverse.columns(t) for t in range(7)], columns, atol=1e-9)
-    np.testing.assert_allclose(inverse.diagonal(np.arange(7), some_scatter(2)), diagonal, atol=1e-9)
+    N = np.linalg.inv(dense_matrix(inverse.system)).reshape(7, 2, 7, 2)
+    np.testing.assert_allclose([inverse.columns(t) for t in range(7)], N.transpose(2, 0, 1, 3), atol=1e-9)
+    asked = np.array([6, 0, 3])  # of both pieces, not in their order
+    scatter = some_scatter(2)
+    miss = np.einsum("tpsq,sqr->tspr", N, gram.G)
+    miss[np.arange(7), np.arange(7)] -= np.eye(2)
+    off = miss.sum(axis=1) @ scatter.mean
+    pulled = np.einsum("tspa,ab,tsqb->tpq", miss, scatter.covariance, miss) + off[:, :, None] * off[:, None, :]
+    found = inverse.diagonal(asked, scatter)
+    np.testing.assert_allclose(found.whole, N[asked, :, asked], atol=1e-9)
+    np.testing.assert_allclose(found.noise, np.einsum("tpsq,sqr,srtu->tpu", N, gram.G, N)[asked], atol=1e-9)
+    np.testing.assert_allclose(found.pulled, pulled[asked], atol=1e-8)
+
+
+def test_a_large_piece_is_inverted_once_for_many_tasks_and_solved_for_few(monkeypatch):
+    sizes = []
+
+    def counted(system):
+        sizes.append(system.b.size)
+        return definite_inverse(system)
+
+    monkeypatch.setattr("kinfolk.methods.gamtl.coupling.DENSE_UNKNOWNS", 0)
+    monkeypatch.setattr("kinfolk.methods.gamtl.coupling.WORTH", 10)
+    monkeypatch.setattr("kinfolk.methods.gamtl.coupling.definite_inverse", counted)
+    inverse, _ = two_pieces()
+    inverse.diagonal(np.arange(7), some_scatter(2))  # 6^2 / 10 < 6 columns, 8^2 / 10 < 8
+    assert sizes == [6, 8]
+    inverse.diagonal(np.array([0, 1]), some_scatter(2))  # two columns of each
+    assert sizes == [6, 8]
+
+
+def test_no_inverse_is_tried_that_does_not_fit_into_memory(monkeypatch):
+    assert worth_inverting(7140, 7140)
+    assert not worth_inverting(7140, 100)
+    assert not worth_inverting(9000, 9000)
+    monkeypatch.setattr("kinfolk.memory.available_memory", lambda: 500 * 10**6)
+    assert not worth_inverting(7140, 7140)
+    assert worth_inverting(5000, 5000)

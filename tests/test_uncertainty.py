@@ -171,11 +171,13 @@ def test_errors_of_a_graph_are_those_of_drawn_coefficients():
         )
 
 
-def test_large_systems_agree_with_small_ones(monkeypatch):
+@pytest.mark.parametrize("worth", [0, 40_000])
+def test_large_systems_agree_with_small_ones(monkeypatch, worth):
     train, (X, _), _ = simulate(4, T=6, d=2)
     model = GAMTL(task=0).fit(*train)
     exact = model.predict(X, return_std=True)[1]
     monkeypatch.setattr(kinfolk.methods.gamtl.coupling, "DENSE_UNKNOWNS", 0)
+    monkeypatch.setattr(kinfolk.methods.gamtl.coupling, "WORTH", worth)
     again = GAMTL(task=0).fit(*train)
     np.testing.assert_allclose(again.predict(X, return_std=True)[1], exact, rtol=1e-6)
 

@@ -8,6 +8,7 @@ from kinfolk import GAMTL
 from kinfolk.rows.gram import task_loss
 from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.weights.cg import PRECONDITIONERS, BlockInverses, solve_cg
+from kinfolk.solvers.weights.direct import definite_inverse
 from kinfolk.weights import solve_system, solve_weights, weight_system
 from problems import clique_graph, gram, knn_graph, random_graph, ring_graph
 
@@ -161,6 +162,16 @@ def test_kept_blocks_are_inverted_anew_only_where_the_pull_has_changed_and_chang
     assert np.flatnonzero(touched).tolist() == [0, 1]
 
 
+def test_after_many_steps_blocks_follow_the_coupling_where_rows_leave_directions_free():
+    stats = gram(4, T=80, d=30, n=(4, 6))
+    kept = BlockInverses()
+    for gamma in (1e-3, 2e-3):  # doubled, it is next to nothing beside the rows
+        system = weight_system(stats.G, stats.b, random_graph(80), gamma, ridge=1e-8)
+        kept.steps = 31
+        found = solve_cg(system, preconditioner="blocks", blocks=kept)
+    assert found.n_iter == kept.steps == solve_cg(system, preconditioner="blocks").n_iter
+
+
 def test_blocks_that_take_much_memory_are_not_kept(monkeypatch):
     monkeypatch.setattr("kinfolk.solvers.weights.cg.MOST_KEPT", 100)
     stats, kept = gram(4, T=80), BlockInverses()
@@ -178,3 +189,20 @@ def test_an_unknown_that_the_graph_leaves_out_does_not_slow_the_others_down():
     found = solve_cg(system)
     assert found.converged and found.method.startswith("cg (sum")
     assert found.n_iter < 0.6 * solve_cg(system, preconditioner="laplacian").n_iter
+
+
+def test_the_inverse_is_that_of_the_kronecker_matrix():
+    stats = gram(3, T=200, d=3)
+    system = weight_system(stats.G, stats.b, random_graph(200), 2.0, ridge=0.5)
+    M = np.kron(system.L.toarray(), np.eye(3))
+    for t in range(200):
+        M[3 * t : 3 * t + 3, 3 * t : 3 * t + 3] += system.H[t]
+    np.testing.assert_allclose(definite_inverse(system), np.linalg.inv(M), atol=1e-12)
+
+
+def test_a_matrix_that_rounding_made_indefinite_has_a_definite_inverse():
+    H = np.array([[[1.0, 1.0 + 1e-9], [1.0 + 1e-9, 1.0]]])
+    system = weight_system(H, np.ones((1, 2)), sparse.csr_array((1, 1)), 1.0, ridge=0.0)
+    found = definite_inverse(system)
+    assert (np.linalg.eigvalsh(found) > 0).all()
+    np.testing.assert_allclose(found.sum(), 1.0, rtol=1e-6)  # the direction that H does tell about

@@ -18,11 +18,17 @@ def check_memory(needed: float, what: str, remedy: str) -> None:
     Traceback (most recent call last):
     MemoryError: statistics of 1000000 tasks need about 8.0 PB of memory, but ... is free. Use fewer features.
     """
+    if not fits_into_memory(needed):
+        free = in_words(available_memory() or 0)
+        raise MemoryError(f"{what} need about {in_words(needed)} of memory, but {free} is free. {remedy}")
+
+
+def fits_into_memory(needed: float) -> bool:
+    """Whether there are so many bytes; yes where that is not known."""
     if needed <= SMALL:
-        return
+        return True
     free = available_memory()
-    if free is not None and needed > free:
-        raise MemoryError(f"{what} need about {in_words(needed)} of memory, but {in_words(free)} is free. {remedy}")
+    return free is None or needed <= free
 
 
 def available_memory() -> int | None:

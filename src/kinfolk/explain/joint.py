@@ -110,7 +110,7 @@ class Joint:
         """
         system = self.inverse.system
         if system.b.size <= DENSE_UNKNOWNS:
-            S = np.einsum("tisa,s->tia", self.inverse.whole, c)
+            S = sum((c[t] * self.inverse.columns(t) for t in np.flatnonzero(c)), start=np.zeros(self.inverse.G.shape))
         else:
             columns = [solve_system(replace(system, b=np.outer(c, e))).value for e in np.eye(system.b.shape[1])]
             S = np.stack(columns, axis=2)
@@ -224,7 +224,7 @@ def degrees_of_freedom(inverse: GraphInverse) -> Array:
     """
     T, d = inverse.system.b.shape
     if T * d <= DENSE_UNKNOWNS:
-        return np.einsum("tij,titj->t", inverse.G, inverse.whole)
+        return np.array([np.sum(inverse.G[t] * inverse.columns(t)[t]) for t in range(T)])
     # E z z' = I, so the mean of z'(M^-1 G) z over random signs is the trace (Hutchinson).
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(PROBES, T, d))
     found = np.zeros(T)

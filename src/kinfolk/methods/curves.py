@@ -18,11 +18,12 @@ from kinfolk.methods.splines import KNOTS, SplineFeatures, knots_for
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.levels import SINGULAR
-from kinfolk.solvers.ridge import choose_penalty, typical_eigenvalue
+from kinfolk.solvers.ridge import START, choose_penalty, typical_eigenvalue
 from kinfolk.solvers.tolerances import MIXED_MODEL
 from kinfolk.threads import limited_threads
 
 CURVES_RIDGE = 1e-4  # wide bumps are nearly collinear: without it their mean has wild errors away from the rows
+NEAR = tuple(10.0 ** np.arange(-1, 1.5, 0.5))  # penalties of a head, over the best one of the last setting
 FIRST = 2  # folds on which splines must not lose to lines, to be tried on the others
 MOST_CURVES = 4  # inputs that are bent: those whose curves explain most
 MOST_TERMS = 20  # of all curves together
@@ -170,7 +171,7 @@ def curves_of(
 ) -> tuple[FeatureSearch | None, ...]:
     """The basis functions that are best on the folds, and splines, as they are asked for."""
     with limited_threads(len(data.labels), data.X.shape[1]):
-        bumps = search_features(data, head_error, random_state=random_state) if nonlinear in (True, "auto") else None
+        bumps = search_features(data, HeadError(), random_state=random_state) if nonlinear in (True, "auto") else None
         return bumps, spline_features(data, fine=fine) if nonlinear in ("splines", "auto") else None
 
 
@@ -179,7 +180,18 @@ def heads_of(found: FeatureSearch) -> list[Member]:
     return limits(found.folds.on_columns(found.columns), mean_ridge=CURVES_RIDGE, slopes=False)
 
 
-def head_error(folds: Folds) -> float:
-    """Least held-out error of heads shrunk to their mean, over penalties."""
-    head = MeanShrunk(ridge=CURVES_RIDGE * typical_eigenvalue(folds.total))
-    return float(choose_penalty(head.prepare, folds, "tasks").errors.min())
+class HeadError:
+    """Least held-out error of heads shrunk to their mean, over penalties: first many, then those near the best.
+
+    One setting of the features differs little from the next, and so does the penalty that suits it.
+    """
+
+    def __init__(self) -> None:
+        self.multiples = START
+
+    def __call__(self, folds: Folds) -> float:
+        unit = typical_eigenvalue(folds.total)
+        head = MeanShrunk(ridge=CURVES_RIDGE * unit)
+        chosen = choose_penalty(head.prepare, folds, "tasks", self.multiples)
+        self.multiples = tuple(chosen.best / unit * step for step in NEAR)
+        return float(chosen.errors.min())

@@ -10,10 +10,12 @@ import numpy as np
 from kinfolk.methods.couplings import Coupling, ToMean
 from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.penalised import Penalised
-from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.batched import relative, times
 from kinfolk.solvers.ridge import Spectrum
 from kinfolk.solvers.tolerances import MARGIN
+
+AT_ONCE = 2**16  # entries of the matrices of some tasks, which stay in the cache
 
 
 @parameters
@@ -85,15 +87,35 @@ def shrink_to_mean(spectrum: Spectrum, penalty: float, ridge: float) -> Array:
     spectrum = replace(spectrum, value=np.where(hidden, spectrum.floor, spectrum.value))
     inverse = spectrum.shrunk(ridge + penalty)
     own = inverse * (spectrum.value + ridge)
-    system = copies * ((Q * own[:, None, :]) @ Q.transpose(0, 2, 1)).sum(axis=0)
-    target = spectrum.rotated_back(inverse * spectrum.b).sum(axis=0)
-    mean = np.linalg.lstsq(system, target, rcond=_resolution(spectrum, ridge + penalty, system))[0]
+    mean = _least_norm(
+        copies * _sum_of_products(Q, own),
+        spectrum.rotated_back(inverse * spectrum.b).sum(axis=0),
+        _resolution(spectrum, ridge + penalty),
+    )
     towards_mean = (mean @ Q) * penalty
     return spectrum.rotated_back(inverse * (spectrum.b + towards_mean))
 
 
-def _resolution(spectrum: Spectrum, penalty: float, system: Array) -> float:
-    """The least that the system of the mean tells, relative to its norm: eigenvalues at their floor make as much."""
+def _sum_of_products(Q: Array, weight: Array) -> Array:
+    """sum_t Q_t diag(weight_t) Q_t', some tasks at a time: a product with its own transpose takes half the work."""
+    d = Q.shape[1]
+    total = np.zeros((d, d))
+    some = max(1, AT_ONCE // d**2)
+    for start in range(0, len(Q), some):
+        tasks = slice(start, start + some)
+        half = (Q[tasks] * np.sqrt(weight[tasks, None])).transpose(1, 0, 2).reshape(d, -1)
+        total += half @ half.T
+    return total
+
+
+def _least_norm(system: Array, target: Array, floor: float) -> Array:
+    """The solution of least norm; eigenvalues up to the floor, or at rounding level, count as 0."""
+    value, vector = np.linalg.eigh(system)
+    seen = value > max(MARGIN * value[-1], floor)
+    return vector[:, seen] @ ((target @ vector[:, seen]) / value[seen])
+
+
+def _resolution(spectrum: Spectrum, penalty: float) -> float:
+    """The least that the system of the mean tells: eigenvalues at their floor make as much."""
     small = spectrum.floor[spectrum.floor < penalty]
-    at_floor = len(spectrum.b) / len(spectrum.vector) * float((small / (small + penalty)).sum())
-    return max(MARGIN, at_floor / max(float(np.linalg.norm(system, 2)), TINY))
+    return len(spectrum.b) / len(spectrum.vector) * float((small / (small + penalty)).sum())

@@ -242,7 +242,10 @@ class GramStats:
     def on_columns(self, columns: NDArray[np.intp]) -> GramStats:
         """The statistics of some features, by position."""
         G = self.G[:1] if self.G.strides[0] == 0 else self.G  # one matrix for all tasks stays one
-        G = np.broadcast_to(G[:, columns[:, None], columns], (self.n_tasks, len(columns), len(columns)))
+        # Taken from flat matrices, each stays whole in memory: indices of two axes would put the tasks innermost.
+        flat = (self.n_features * columns[:, None] + columns).ravel()
+        G = G.reshape(len(G), -1).take(flat, axis=1).reshape(-1, len(columns), len(columns))
+        G = np.broadcast_to(G, (self.n_tasks, len(columns), len(columns)))
         names = None if self.feature_names is None else tuple(self.feature_names[j] for j in columns)
         span = None if self.span is None else self.span[:, columns]
         return replace(self, x_mean=self.x_mean[:, columns], G=G, b=self.b[:, columns], feature_names=names, span=span)

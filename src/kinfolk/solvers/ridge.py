@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -84,8 +84,13 @@ def typical_eigenvalue(gram: GramStats) -> float:
     return next((size for size in (own, between) if size > max(SAME_SQUARE * level, TINY)), 1.0)
 
 
-def choose_penalty(prepare: Callable[[GramStats], Path], folds: Folds, scoring: str) -> Choice:
-    """The penalty of least held-out error; `prepare` does once per fold what all penalties have in common."""
+def choose_penalty(
+    prepare: Callable[[GramStats], Path], folds: Folds, scoring: str, start: Sequence[float] = START
+) -> Choice:
+    """The penalty of least held-out error; `prepare` does once per fold what all penalties have in common.
+
+    The search begins with the multiples `start` of the typical eigenvalue.
+    """
     models = [(_for_all_tasks(prepare, folds.training(f)), part) for f, part in enumerate(folds.held_out)]
     unit = typical_eigenvalue(folds.total)
     judged = folds.judged
@@ -97,11 +102,11 @@ def choose_penalty(prepare: Callable[[GramStats], Path], folds: Folds, scoring: 
     def error(multiple: float) -> float:
         return max(float(cv_error(squared(multiple * unit), judged, scoring)), least)
 
-    best, multiples, errors = search(error)
+    best, multiples, errors = search(error, start)
     return Choice(best * unit, multiples * unit, errors, squared(best * unit))
 
 
-def search(error: Callable[[float], float]) -> tuple[float, Array, Array]:
+def search(error: Callable[[float], float], start: Sequence[float] = START) -> tuple[float, Array, Array]:
     """The best of a grid of multiples that grows where the best is at its edge; all multiples, and their errors.
 
     Examples
@@ -109,7 +114,7 @@ def search(error: Callable[[float], float]) -> tuple[float, Array, Array]:
     >>> search(lambda m: abs(np.log10(m) - 4))[0]
     10000.0
     """
-    found = {m: error(m) for m in START}
+    found = {m: error(m) for m in start}
     for ratio in (10**0.5, 10**-0.5):
         while True:
             multiples = sorted(found, reverse=ratio < 1)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from kinfolk.memory import fits_into_memory
 from kinfolk.methods.gamtl.calibrate import Recipe
 from kinfolk.methods.gamtl.problem import Penalty, Problem
 from kinfolk.methods.linear_map import ErrorBlocks, Scatter
@@ -20,33 +22,27 @@ from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.tolerances import WEIGHTS_RESIDUAL
 from kinfolk.solvers.weights import WeightSystem
 from kinfolk.solvers.weights.cg import make_preconditioner
-from kinfolk.solvers.weights.direct import definite_factor
+from kinfolk.solvers.weights.direct import definite_inverse
 
-DENSE_UNKNOWNS = 4000  # dT up to which N is held whole: 128 MB
+DENSE_UNKNOWNS = 4000  # dT up to which N is kept: 128 MB
+MOST_INVERTED = 8000  # unknowns of a piece of the graph up to which its N is held whole for a while: 512 MB
+WORTH = 40_000  # a piece of n unknowns is inverted for n^2 / WORTH columns or more: fewer are solved for sooner
 MOST_STEPS = 1000  # of conjugate gradients
 ERRORS_RESIDUAL = 1e-6  # of N for standard deviations, which are read to two or three digits
-FACTORED = 600  # unknowns of a piece of the graph up to which a factorisation is faster than conjugate gradients
 
 
 @dataclass(frozen=True, eq=False)
 class GraphInverse:
-    """N of a weight system whose data part is G: whole when small, by conjugate gradients when large."""
+    """N of a weight system whose data part is G, piece by piece of the graph: inverted, or by conjugate gradients."""
 
     system: WeightSystem
     G: Array
+    _kept: dict[int, Array] = field(default_factory=dict, repr=False)
 
     @property
     def at_once(self) -> bool:
-        """Where N is held whole."""
+        """Where N is kept."""
         return self.system.b.size <= DENSE_UNKNOWNS
-
-    @cached_property
-    def whole(self) -> Array:
-        """N as (T, p, T, p)."""
-        T, p = self.system.b.shape
-        factor, unit = definite_factor(self.system)
-        inverse = linalg.cho_solve(factor, np.diag(unit), overwrite_b=True)
-        return (unit[:, None] * inverse).reshape(T, p, T, p)
 
     @cached_property
     def pieces(self) -> list[NDArray[np.intp]]:
@@ -62,46 +58,48 @@ class GraphInverse:
 
     def columns(self, task: int) -> Array:
         """N_st for all s."""
-        piece, inside = self._near(task)
-        if len(piece) == len(self.G):
-            return inside
+        k = self._piece_of[task]
         found = np.zeros(self.G.shape)
-        found[piece] = inside
+        found[self.pieces[k]] = next(self._columns(k, np.array([task]), WEIGHTS_RESIDUAL))
         return found
 
-    def _near(self, task: int, tol: float = WEIGHTS_RESIDUAL) -> tuple[NDArray[np.intp], Array]:
-        """The piece of a task, and N_st for all s in it, to a relative residual of `tol`."""
-        if self.at_once:
-            return np.arange(len(self.G)), self.whole[:, :, task, :]
-        piece = self.pieces[self._piece_of[task]]
+    def _columns(self, k: int, tasks: NDArray[np.intp], tol: float) -> Iterator[Array]:
+        """For tasks of a piece in turn, N_st for all s in it: exact, or to a relative residual of `tol`."""
+        piece = self.pieces[k]
         system = self.system if len(piece) == len(self.G) else self.system.restricted(piece)
         p = system.b.shape[1]
-        at = int(np.searchsorted(piece, task))
-        if system.b.size <= FACTORED:
-            factor, unit = definite_factor(system)
-            right = np.diag(unit)[:, at * p : (at + 1) * p]
-            inside = unit[:, None] * linalg.cho_solve(factor, right)
-            return piece, inside.reshape(len(piece), p, p)
-        found = np.empty((len(piece), p, p))
+        asked = np.searchsorted(piece, tasks)
+        if self.at_once or worth_inverting(system.b.size, len(tasks) * p):
+            N = self._kept[k] if k in self._kept else definite_inverse(system)
+            if self.at_once:
+                self._kept[k] = N
+            yield from (N.reshape(len(piece), p, len(piece), p)[:, :, t, :] for t in asked)
+            return
         precondition, _ = make_preconditioner(system)  # one for all columns: it takes as long as a few of them
-        for j in range(p):
-            unit = np.zeros((len(piece), p))
-            unit[at, j] = 1.0
-            found[:, :, j] = conjugate_gradients(system.apply, unit, precondition, tol=tol, max_iter=MOST_STEPS).value
-        return piece, found
+        for t in asked:
+            found = np.empty((len(piece), p, p))
+            for j in range(p):
+                unit = np.zeros((len(piece), p))
+                unit[t, j] = 1.0
+                solution = conjugate_gradients(system.apply, unit, precondition, tol=tol, max_iter=MOST_STEPS)
+                found[:, :, j] = solution.value
+            yield found
 
     def diagonal(self, tasks: NDArray[np.intp], scatter: Scatter) -> ErrorBlocks:
         """N_tt, sum_s N_ts G_s N_st, and the same sum of N_ts G_s - [s = t] about the moments of tasks."""
         found = ErrorBlocks(*(np.empty((len(tasks), *self.G.shape[1:])) for _ in ErrorBlocks._fields))
-        for k, t in enumerate(tasks):
-            piece, C = self._near(t, ERRORS_RESIDUAL)
-            at = np.searchsorted(piece, t)
-            GC = np.matmul(self.G[piece], C)
-            found.whole[k] = C[at]
-            found.noise[k] = np.tensordot(C, GC, ((0, 1), (0, 1)))
-            GC[at] -= np.eye(len(GC[at]))
-            off = GC.sum(axis=0).T @ scatter.mean
-            found.pulled[k] = np.tensordot(GC, scatter.covariance @ GC, ((0, 1), (0, 1))) + np.outer(off, off)
+        number = self._piece_of[tasks]
+        for k in np.unique(number):
+            inside = np.flatnonzero(number == k)
+            piece = self.pieces[k]
+            for i, C in zip(inside, self._columns(k, tasks[inside], ERRORS_RESIDUAL), strict=True):
+                at = np.searchsorted(piece, tasks[i])
+                GC = np.matmul(self.G[piece], C)
+                found.whole[i] = C[at]
+                found.noise[i] = np.tensordot(C, GC, ((0, 1), (0, 1)))
+                GC[at] -= np.eye(len(GC[at]))
+                off = GC.sum(axis=0).T @ scatter.mean
+                found.pulled[i] = np.tensordot(GC, scatter.covariance @ GC, ((0, 1), (0, 1))) + np.outer(off, off)
         return found
 
 
@@ -137,3 +135,8 @@ def connected_pieces(system: WeightSystem) -> list[NDArray[np.intp]]:
     count, number = connected_components(system.L, directed=False)
     order = np.argsort(number, kind="stable")
     return np.split(order, np.searchsorted(number[order], np.arange(1, count)))
+
+
+def worth_inverting(size: int, columns: int) -> bool:
+    """Whether an inverse of `size` unknowns takes less time than so many columns of it, and fits into memory."""
+    return columns * WORTH >= size**2 and size <= MOST_INVERTED and fits_into_memory(16.0 * size**2)

@@ -49,6 +49,8 @@ class BlockInverses:
 
     def __init__(self) -> None:
         self.size = np.empty(0)
+        self.pull = np.empty(0)
+        self.steps = 0  # of conjugate gradients, the last time
         self.inverses = np.empty((0, 0, 0))
 
     def of(self, system: WeightSystem) -> Array:
@@ -58,7 +60,11 @@ class BlockInverses:
         size = system.own + diagonal.mean(axis=1)
         if self.inverses.shape != (T, d, d):
             self.size = np.zeros(T)
-        old = np.flatnonzero(np.abs(size - self.size) > STALE * self.size)
+            self.pull = np.zeros(T)
+        changed = np.abs(size - self.size) > STALE * self.size
+        if self.steps > d:  # an inverse takes less. In directions that rows leave free, the coupling is all there is.
+            changed |= np.abs(system.pull - self.pull) > STALE * self.pull
+        old = np.flatnonzero(changed)
         blocks = system.H[old]
         blocks[:, np.arange(d), np.arange(d)] += diagonal[old]
         if len(old) == T:
@@ -66,6 +72,7 @@ class BlockInverses:
         else:
             self.inverses[old] = inverse(blocks)
         self.size[old] = size[old]
+        self.pull[old] = system.pull[old]
         return self.inverses
 
 
@@ -158,4 +165,6 @@ def solve_cg(
     """
     apply, name = make_preconditioner(system, preconditioner, laplacian_solver, blocks)
     solution = conjugate_gradients(system.apply, system.b, apply, start=start, tol=tol, max_iter=max_iter)
+    if blocks is not None:
+        blocks.steps = solution.n_iter
     return replace(solution, method=f"cg ({name})")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import linalg
+from scipy.linalg import lapack
 
 from kinfolk.memory import check_memory
 from kinfolk.rows.gram import Array
@@ -12,6 +13,7 @@ from kinfolk.solvers.tolerances import ROUNDING
 from kinfolk.solvers.weights.system import WeightSystem
 
 LEAST_DIAGONAL = 1e-200  # below, an unknown has no effect, and the square of its inverse no number
+BLOCK = 512  # rows and columns copied at once
 
 
 def solve_direct(system: WeightSystem) -> Solution:
@@ -46,21 +48,42 @@ def scaled_matrix(system: WeightSystem) -> tuple[Array, Array]:
     return M, unit
 
 
-def definite_factor(system: WeightSystem) -> tuple[tuple[Array, bool], Array]:
-    """Cholesky factor of unit M unit, and `unit`.
+def definite_inverse(system: WeightSystem) -> Array:
+    """The inverse of the dT x dT matrix, in the memory of the matrix alone; time (dT)^3.
 
     The diagonal gets as much as rounding may have taken from directions that are free. A basis whose directions differ
     in size has magnified this rounding; the least eigenvalue then says by how much.
     """
+    M, unit = _definite(system)
+    factor, failed = lapack.dpotrf(M.T, lower=True, overwrite_a=True, clean=False)
+    if failed:
+        M, unit = _definite(system)  # half of it was overwritten
+        M[np.diag_indices_from(M)] -= 2 * linalg.eigvalsh(M, subset_by_index=[0, 0])
+        factor, failed = lapack.dpotrf(M.T, lower=True, overwrite_a=True, clean=False)
+    if failed:
+        raise linalg.LinAlgError(f"the matrix of {len(system.b)} tasks is not positive definite")
+    inverse, _ = lapack.dpotri(factor, lower=True, overwrite_c=True)
+    _mirror(inverse)
+    inverse *= unit
+    inverse *= unit[:, None]
+    return inverse
+
+
+def _definite(system: WeightSystem) -> tuple[Array, Array]:
     M, unit = scaled_matrix(system)
     diagonal = np.diag_indices_from(M)
     free = M[diagonal] < 0.5  # all others are 1
     M[diagonal] += max(ROUNDING, len(M) * float(np.finfo(float).eps)) + free
-    try:
-        return linalg.cho_factor(M), unit
-    except linalg.LinAlgError:
-        M[diagonal] -= 2 * linalg.eigvalsh(M, subset_by_index=[0, 0])
-        return linalg.cho_factor(M), unit
+    return M, unit
+
+
+def _mirror(A: Array) -> None:
+    """Copy the lower triangle to the upper one, block by block."""
+    for start in range(0, len(A), BLOCK):
+        stop = start + BLOCK
+        A[start:stop, stop:] = A[stop:, start:stop].T
+        own = A[start:stop, start:stop]
+        own[:] = np.tril(own) + np.tril(own, -1).T
 
 
 def dense_matrix(system: WeightSystem) -> Array:
