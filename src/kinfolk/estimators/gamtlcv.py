@@ -233,6 +233,7 @@ class GAMTLCV(GraphRegressor):
         scale = feature_scale(folds.total)
         search = Search(folds.rescaled(scale), self.n_jobs, self.callback)
         search.add(limits(search.folds, mean_ridge=MEAN_RIDGE, slopes=True))
+        search.add_last_means()
         intercept = self._intercept(search)
         # Without rows beside own intercepts no mixed model can tell a metric.
         untold = intercept == "free" and SLOPES_OWN not in search.tried
