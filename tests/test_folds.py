@@ -11,7 +11,7 @@ from kinfolk.rows.fold_numbers import assign_folds, common_rows, fold_of_rows
 from kinfolk.rows.folds import Folds, cv_error
 from kinfolk.rows.gram import GramStats, squared_errors
 from kinfolk.rows.tasks import read_rows
-from kinfolk.rows.time_order import in_order, trains
+from kinfolk.rows.time_order import in_order, time_column, trains
 from problems import folds_of_rows
 
 FIELDS = ("n", "x_mean", "y_mean", "G", "b", "yy")
@@ -271,3 +271,32 @@ def test_weights_of_zero_may_empty_a_fold_of_wide_targets():
     small = {"strengths": (1.0,), "ridges": (1.0,), "anchors": (0.0,), "metrics": ("identity",)}
     model = GAMTLCV(cv=folds, **small).fit(X, Y, sample_weight=(part < 2) * 1.0)
     assert np.isfinite(model.coef_).all() and np.isfinite(model.cv_errors_).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "found"),
+    [
+        ("year", np.tile(np.arange(1990, 2000), 6), "year"),
+        ("sold_date", np.tile([f"2024-05-{day:02d}" for day in range(1, 11)], 6), "sold_date"),
+        ("dose", np.tile(np.arange(10), 6), None),
+        ("year", np.tile([1999, 2008], 30), None),
+        ("time", np.random.default_rng(0).normal(size=60), None),
+        ("day", np.tile(["mon", "tue", "wed", "thu", "fri"], 12), None),
+    ],
+    ids=["panel", "dates", "no time by its name", "several rows of a time", "times of no other task", "no dates"],
+)
+def test_a_column_of_times_is_seen_by_its_name_and_one_row_per_task_and_time(name, values, found):
+    table = pd.DataFrame({"x": np.sin(np.arange(60.0)), name: values, "who": np.repeat(list("abcdef"), 10)})
+    assert time_column(read_rows(table, np.arange(60.0), task="who")) == found
+
+
+def test_rows_that_look_ordered_in_time_are_named_unless_the_time_was_given():
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame({"who": np.repeat(list("abcdef"), 10), "year": np.tile(np.arange(1990, 2000), 6)})
+    y = table["year"] - 1990 + rng.normal(size=60)
+    quick = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,)}
+    plain = GAMTLCV(task="who", **quick).fit(table, y)
+    told = GAMTLCV(task="who", **quick).fit(table, y, time="year")
+    sentence = "Rows of a task follow each other by 'year': to predict later ones, fit with time='year' "
+    assert sum(line.startswith(sentence) for line in plain.summary().verdict) == 1
+    assert "follow each other" not in " ".join(told.summary().verdict)

@@ -250,6 +250,47 @@ def test_curves_in_time_are_judged_by_what_follows():
     assert model.score(table, y) > 0.9
 
 
+@pytest.fixture(scope="module")
+def wandering():
+    """Levels that walk at random, beside an input that says nothing; the model of the past, told the time."""
+    rng = np.random.default_rng(1)
+    when = np.tile(np.arange(40), 10)
+    table = np.column_stack([np.repeat(np.arange(10), 40), rng.normal(size=400)])
+    y = rng.normal(size=(10, 40)).cumsum(axis=1).ravel()
+    past = when < 30
+    return GAMTLCV(task=0, **QUICK).fit(table[past], y[past], time=when[past]), table, y, past
+
+
+def test_levels_that_wander_go_on_as_they_ended(wandering):
+    model, table, y, past = wandering
+    assert model.mixture_["mean of the last rows"] > 0.5
+    plain = GAMTLCV(task=0, **QUICK).fit(table[past], y[past])
+    assert "mean of the last rows" not in plain.mixture_
+    told, untold = (np.square(m.predict(table[~past]) - y[~past]).mean() for m in (model, plain))
+    assert told < 0.8 * untold
+
+
+def test_a_part_that_follows_the_last_rows_adds_up_with_the_others(wandering, tmp_path):
+    model, table, y, past = wandering
+    coef = np.zeros_like(model.coef_)
+    intercept = np.zeros_like(model.intercept_)
+    for part in model.model_.parts:
+        W, c = part.coefficients(part.equations(model.gram_), part.V)
+        coef += part.shares[:, None] * W
+        intercept += part.shares * c
+    np.testing.assert_allclose(coef, model.coef_, atol=1e-9)
+    np.testing.assert_allclose(intercept, model.intercept_, atol=1e-9)
+    model.save(tmp_path / "model.npz")
+    stored = load(tmp_path / "model.npz")
+    expected = stored.predict(table)
+    np.testing.assert_array_equal(expected, model.predict(table))
+    new = np.column_stack([np.full(5, 10.0), np.arange(5.0)])
+    changed = stored.adopt(new, np.full(5, 7.0)).drop([3])
+    others = table[:, 0] != 3
+    np.testing.assert_allclose(changed.predict(table[others]), expected[others])
+    assert np.isfinite(changed.predict(new, return_std=True)[1]).all()
+
+
 def test_lines_beside_curves_keep_their_errors_and_their_predictions():
     """A line in the features of all has the held-out errors, the coefficients and the deviations that it had alone."""
     table, y = noise_rows(3, 15, d=3)

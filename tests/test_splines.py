@@ -210,3 +210,30 @@ def test_a_table_too_large_for_curves_says_so(monkeypatch):
     model = GAMTLCV(task=0, **QUICK).fit(table, y)
     assert model.nonlinear_helps_ is False and model.nonlinear_gain_ is None
     assert "Curves were not tried: the table is too large for them." in model.summary().verdict
+
+
+def test_in_time_knots_are_those_of_the_past():
+    """Growth that slows down: knots of all rows would leave the curves of early folds unknown where they are judged."""
+    when = np.tile(np.arange(24.0), 12)
+    task = np.repeat(np.arange(12), 24)
+    rng = np.random.default_rng(0)
+    y = (1 + 0.2 * rng.normal(size=12))[task] * np.log1p(when) + 0.02 * rng.normal(size=len(when))
+    model = GAMTLCV(task=0, **QUICK).fit(np.column_stack([task, when]), y, time=when)
+    assert model.nonlinear_helps_
+    lines, curves = (
+        next(row["rmse_tasks"] for row in model.cv_results_ if row["name"] == name)
+        for name in ("random slopes, random intercepts", "curves, random slopes, random intercepts")
+    )
+    assert curves < lines
+
+
+def test_curves_among_other_rows_have_the_knots_of_these_and_none_where_values_are_too_few():
+    X = np.column_stack([np.arange(40.0), np.repeat([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], 5)])
+    features = SplineFeatures().fit(X)
+    there = features.among(X[:10])
+    alone = SplineFeatures().fit(X[:10, :1])
+    moved = there.transform(X)
+    assert moved.shape == features.transform(X).shape
+    np.testing.assert_array_equal(moved[:, :TERMS], alone.transform(X[:, :1])[:, :TERMS])
+    np.testing.assert_array_equal(moved[:, TERMS : 2 * TERMS], 0.0)
+    np.testing.assert_array_equal(moved[:, 2 * TERMS :], X)

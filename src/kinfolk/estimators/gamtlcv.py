@@ -39,7 +39,7 @@ from kinfolk.rows.folds import Folds
 from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows, read_rows
-from kinfolk.rows.time_order import InTime, in_order
+from kinfolk.rows.time_order import InTime, in_order, time_column
 from kinfolk.threads import limited_threads
 
 MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's own data
@@ -56,7 +56,7 @@ class GAMTLCV(GraphRegressor):
     Rows become statistics once; a fold's training statistics are the total minus the fold. Tried are
 
     - the limits without a graph: task mean, ridge per task, pooled with own and with common intercepts, shrunk to the
-      mean, random slopes, each with its penalty chosen on the same folds;
+      mean, random slopes, each with its penalty chosen on the same folds; in time, the mean of a task's last rows;
     - GAMTL over `strengths`, `ridges`, `neighbors`, `anchors` and `metrics`, one of them varied at a time from the best
       so far; stronger pulls are tried where weaker are worse, and strengths grow at an edge that is best.
 
@@ -109,6 +109,7 @@ class GAMTLCV(GraphRegressor):
     nonlinear_helps_, nonlinear_gain_ : whether curves take part in predictions, and their gain over lines alone, which
         is None if the table was too large to try them;
         beside `splines_`, `coef_` has mean slopes and `curve_coef_` what bends them; beside `rbf_`, `coef_` has both
+    time_column_ : the name of a column that looks like the time of the rows, if neither groups nor time was given
     trunk_helps_, trunk_gain_, trunk_setting_ : the same of the trunk, which is the last column of `shares_`
     """
 
@@ -195,6 +196,8 @@ class GAMTLCV(GraphRegressor):
         model = self._model_of(stream, columns, data)
         if asked and stream.splines is None and can_bend(inputs):
             model = replace(model, details=model.details | {"nonlinear_gain_": None})
+        if groups is None:
+            model = replace(model, details=model.details | {"time_column_": time_column(rows)})
         return self.keep(replace(model, stream=stream if streams else None), self.limited(columns, rows, inputs))
 
     def refitted(self, model: Model, rows: Rows, inputs: Array, forget: float, groups: Any) -> Model:
@@ -232,6 +235,7 @@ class GAMTLCV(GraphRegressor):
         scale = feature_scale(folds.total)
         search = Search(folds.rescaled(scale), self.n_jobs, self.callback)
         search.add(limits(search.folds, mean_ridge=MEAN_RIDGE, slopes=True))
+        search.add_last_means()
         intercept = self._intercept(search)
         # Without rows beside own intercepts no mixed model can tell a metric.
         untold = intercept == "free" and SLOPES_OWN not in search.tried

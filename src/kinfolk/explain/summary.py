@@ -229,6 +229,10 @@ def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdic
         said.insert(max(len(said) - 1, 0), sentence)
     if model.details.get("nonlinear_gain_", "tried") is None:
         said.insert(max(len(said) - 1, 0), "Curves were not tried: the table is too large for them.")
+    time = model.details.get("time_column_")
+    if time is not None:
+        sentence = f"Rows of a task follow each other by {time!r}: to predict later ones, fit with time={time!r} "
+        said.insert(max(len(said) - 1, 0), f"{sentence}(--time), so that folds are judged by what follows.")
     trunk = model.details.get("trunk_gain_")
     if trunk is not None and np.isfinite(trunk.standard_error):
         said.insert(max(len(said) - 1, 0), trunk_sentence(trunk, model))

@@ -107,6 +107,8 @@ def _part_with(part: Part, old: GramStats, new: GramStats) -> tuple[Part, Array,
     labels = np.union1d(old.labels, new.labels)
     old_at = np.searchsorted(labels, old.labels)
     new_at = np.searchsorted(labels, new.labels)
+    above = part.above
+    part = replace(part, above=None)
     equations = part.equations(new)
     coupling: Any = part.coupling
     if isinstance(coupling, GraphCoupling):
@@ -121,7 +123,9 @@ def _part_with(part: Part, old: GramStats, new: GramStats) -> tuple[Part, Array,
     shares = part.own_shares
     if shares is not None:
         shares = _merged(len(labels), (old_at, shares), (new_at, np.full(len(new_at), part.share)))
-    return replace(part, coupling=coupling, V=merged, own_shares=shares), W, c
+    if above is not None:
+        above = _merged(len(labels), (old_at, above), (new_at, np.zeros(len(new_at))))
+    return replace(part, coupling=coupling, V=merged, own_shares=shares, above=above), W, c
 
 
 def _part_of(part: Part, kept: NDArray[np.bool_]) -> Part:
@@ -130,7 +134,8 @@ def _part_of(part: Part, kept: NDArray[np.bool_]) -> Part:
     if isinstance(coupling, GraphCoupling):
         coupling = replace(coupling, adjacency=sparse.csr_array(coupling.adjacency[kept][:, kept]))
     shares = None if part.own_shares is None else part.own_shares[kept]
-    return replace(part, coupling=coupling, V=part.V[kept], own_shares=shares)
+    above = None if part.above is None else part.above[kept]
+    return replace(part, coupling=coupling, V=part.V[kept], own_shares=shares, above=above)
 
 
 def _put(values: NDArray[Any], at: Positions, new: Any) -> NDArray[Any]:

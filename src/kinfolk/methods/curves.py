@@ -18,6 +18,7 @@ from kinfolk.methods.splines import KNOTS, SplineFeatures, knots_for
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.levels import SINGULAR
+from kinfolk.rows.time_order import trains
 from kinfolk.solvers.ridge import START, choose_penalty, typical_eigenvalue
 from kinfolk.solvers.tolerances import MIXED_MODEL
 from kinfolk.threads import limited_threads
@@ -89,16 +90,26 @@ def can_bend(X: Array) -> bool:
 def spline_features(data: TaskRows, *, fine: bool) -> FeatureSearch | None:
     """Splines of the inputs and their folds; None if no input has values enough, or their statistics are too many.
 
-    Knots do not depend on the target, so all folds have those of all rows. `fine` places more of them where tasks have
-    rows enough; rows must then be drawn one by one.
+    Knots do not depend on the target, so all folds have those of all rows; in time, where rows to come lie beyond all
+    knots, those of its past. `fine` places more of them where tasks have rows enough; rows must then be drawn one by
+    one.
     """
     finest = knots_for(data.X, np.bincount(data.codes)) if fine else KNOTS
     for knots in dict.fromkeys((finest, KNOTS)):
         features = SplineFeatures(knots).fit(data.X, sample_weight=data.weight)
         if len(features.columns_) and _fits(data, features.n_terms + data.X.shape[1]):
-            folds = data.in_basis(features).folds()
-            return FeatureSearch(None, features, (features,) * len(folds), folds, {})
+            by_fold = _by_fold(data, features)
+            return FeatureSearch(None, features, by_fold, data.in_basis(features, by_fold).folds(), {})
     return None
+
+
+def _by_fold(data: TaskRows, features: SplineFeatures) -> tuple[SplineFeatures, ...]:
+    """The same splines in every fold; in time with the knots of its past."""
+    folds = range(int(data.fold.max()) + 1)
+    if not (data.fold < 0).any():
+        return (features,) * len(folds)
+    pasts = [trains(data.fold, f) & (data.weight is None or data.weight > 0) for f in folds]
+    return tuple(features.among(data.inputs(f)[past]) for f, past in enumerate(pasts))
 
 
 def _fits(data: TaskRows, D: int) -> bool:

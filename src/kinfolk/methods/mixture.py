@@ -14,6 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,7 +28,7 @@ from kinfolk.methods.model import ByTask, Model, Part, Population
 from kinfolk.methods.pooled import Pooled
 from kinfolk.methods.random_slopes import RandomSlopes
 from kinfolk.methods.shares import best_mixture, cross_errors, mixture_errors, own_ridge_shares
-from kinfolk.methods.task_mean import TaskMean
+from kinfolk.methods.task_mean import LastMean, TaskMean
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import TINY, Array, GramStats
@@ -41,6 +42,7 @@ MANY = 300  # tasks from which one fold shows that a point of the grid is hopele
 HOPELESS = 0.1  # relative loss to the best point on that fold: with less, a point may still have a share in a mixture
 CERTAIN = 4.0  # standard errors that this must be
 LEAST_ERROR = 0.05  # of the median task's error: tasks that are fitted better do not weigh more
+LAST = "mean of the last rows"
 OWN = "ridge per task"
 SHRUNK = "shrunk to the mean"
 SLOPES = "random slopes, random intercepts"
@@ -189,6 +191,13 @@ class Search:
                 self.dropped[name] = first[name]
         left = self._try([member for member in members if member.name not in self.dropped], range(1, len(self.folds)))
         self.tried.update({name: (member, first[name][1].joined(rest)) for name, (member, rest) in left.items()})
+
+    def add_last_means(self) -> None:
+        """In time, the level at which every task was last: inputs that moved in the past may not move it again."""
+        if self.folds.in_time:
+            *before, last = map(LastMean, self.folds.last_rows())
+            trials = [try_all([mean], self.folds, only=[f])[0] for f, mean in enumerate(before)]
+            self.tried[LAST] = Member(LAST, last), reduce(Trial.joined, trials)
 
     def trial_on(self, member: Member, only: range) -> Trial:
         """What a member predicts on some folds."""

@@ -32,6 +32,7 @@ class Part:
     origin : (x0, y0) that an intercept column refers to; None for free intercepts
     basis : (d, p), if the slopes are basis times unknowns: a learned metric, or a part that uses some features only
     units : (d,) by which the features were divided
+    above : (S,), what is added to the mean target of every task, for a part that follows its last rows; None for 0
     shown : whether its graph is the one that people see
     """
 
@@ -44,6 +45,7 @@ class Part:
     origin: tuple[Array, float] | None = None
     basis: Array | None = None
     units: Array | None = None
+    above: Array | None = None
     shown: bool = False
 
     @classmethod
@@ -58,7 +60,8 @@ class Part:
         return cls(name, coupling, V, intercept=intercept, origin=origin, basis=basis)
 
     def equations(self, gram: GramStats) -> NormalEquations:
-        """Normal equations of some tasks in the unknowns of this part."""
+        """Normal equations of some tasks in the unknowns of this part; of all its tasks, where some are `above`."""
+        gram = gram if self.above is None else replace(gram, y_mean=gram.y_mean + self.above)
         scaled = gram if self.units is None else gram.rescaled(self.units)
         found = normal_equations(scaled, self.intercept, origin=self.origin)
         return found if self.basis is None else found.in_basis(self.basis)

@@ -105,11 +105,11 @@ class TaskRows:
         X = self.X if self.learned is None else self.learned(f)
         return filled_in(X, self.gaps, trains(self.fold, f), self.weight)
 
-    def in_basis(self, features: SplineFeatures) -> TaskRows:
-        """The same rows with other features, by name."""
+    def in_basis(self, features: SplineFeatures, by_fold: Sequence[SplineFeatures]) -> TaskRows:
+        """The same rows with other features, by name; folds have their own."""
         names = tuple(map(str, features.get_feature_names_out(self.names)))
-        by_fold = self.learned is not None or self.gaps
-        learned = (lambda f: features.transform(self.inputs(f))) if by_fold else None
+        differ = self.learned is not None or self.gaps or any(own is not features for own in by_fold)
+        learned = (lambda f: by_fold[f].transform(self.inputs(f))) if differ else None
         return replace(self, X=features.transform(self.X), names=names, learned=learned, gaps=())
 
     def with_rows(self) -> TaskRows:
@@ -164,8 +164,8 @@ class FeatureSearch:
 
     def folds_of(self, data: TaskRows) -> Folds:
         """Statistics of other rows in the features that were found, which stay as they are."""
-        if isinstance(self.features, SplineFeatures):  # the same in all folds
-            return data.in_basis(self.features).folds(len(self.by_fold))
+        if isinstance(self.features, SplineFeatures):
+            return data.in_basis(self.features, self.by_fold).folds(len(self.by_fold))
         makers: list[tuple[Basis, Any, Any, int]] = [
             (features, data.fold != f, data.fold == f, f) for f, features in enumerate(self.by_fold)
         ]

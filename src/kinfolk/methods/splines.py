@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -86,6 +87,19 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         size = np.maximum((terms - ones @ line).std(axis=0), TINY)
         self.weights_[i] /= size
         self.lines_[i] = line / size
+
+    def among(self, X: Array) -> SplineFeatures:
+        """The same curves with knots among other rows; an input that has too few values there has terms of 0."""
+        found = SplineFeatures(self.knots).fit(X)
+        there = copy(self)
+        at = np.searchsorted(self.columns_, found.columns_)
+        there.ends_ = self.ends_.copy()
+        there.ends_[:, at] = found.ends_
+        for name in ("knots_", "weights_", "lines_"):
+            values = np.zeros_like(getattr(self, name))
+            values[at] = getattr(found, name)
+            setattr(there, name, values)
+        return there
 
     def transform(self, X: Any) -> Array:
         """The terms of all bent inputs, (n, m (K - 2)), and then the inputs."""

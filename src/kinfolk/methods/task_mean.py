@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,6 +11,7 @@ from kinfolk.methods.couplings import Alone
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model, Part
 from kinfolk.methods.parameters import parameters
+from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.solvers.equations import normal_equations
 
@@ -51,3 +53,21 @@ class TaskMean(MultiTaskRegressor):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # a mean explains nothing by the inputs, as in DummyRegressor
         return tags
+
+
+@dataclass(frozen=True, eq=False)
+class LastMean:
+    """The mean of the `last` rows of every task: what has no trend goes on as it ended."""
+
+    last: GramStats
+
+    def learn(self, gram: GramStats) -> Model:
+        """No slopes, and the means of the last rows as intercepts."""
+        level = self.last.reindex(gram.labels).y_mean
+        model = TaskMean().learn(replace(gram, y_mean=level))
+        part = replace(model.parts[0], above=level - gram.y_mean)
+        return replace(model, gram=gram, parts=(part,))
+
+    def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
+        """The model of all tasks of `gram`."""
+        return self.learn(gram.with_rows()).among(gram)

@@ -78,6 +78,14 @@ class Folds:
         """How many rows every task has outside fold f, without the rest of their statistics."""
         return self.total.n - self.held_out[f].n if self.own is None else self.own[f].n
 
+    def last_rows(self) -> list[GramStats]:
+        """What every task had last before each fold in time, and of all rows: the last part in which it has some."""
+        assert self.own is not None
+        found = [self.own[0]]
+        for part in self.held_out:
+            found.append(found[-1].emptied(part.n > 0) + part)
+        return found
+
     def has_both(self) -> NDArray[np.bool_]:
         """Tasks of which some rows are held out while others are trained on: not those with a single row."""
         least = NO_ROWS * self.total.n

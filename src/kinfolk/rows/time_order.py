@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -10,7 +11,11 @@ from numpy.typing import NDArray
 
 from kinfolk.rows.kinds import day_format, is_missing, parsed
 from kinfolk.rows.tables import read_table
+from kinfolk.rows.tasks import Rows
 from kinfolk.words import counted, warn_user
+
+TIMES = re.compile(r"(?i)(.*[_ .-])?(date|year|quarter|month|week|day|hour|time|wave|period|age)s?")
+LEAST_TIMES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +68,24 @@ def in_order(groups: Any, time: Any, X: Any, n: int) -> Any:
     if time is not None:
         return InTime.of(time, X, n)
     return groups if groups is None or isinstance(groups, InTime) else np.asarray(groups)
+
+
+def time_column(rows: Rows) -> str | None:
+    """The name of a column by which the rows of every task follow each other, at times that tasks share."""
+    if rows.codes is None:
+        return None
+    for j, name in enumerate(rows.table.names or ()):
+        if TIMES.fullmatch(name) is None:
+            continue
+        try:
+            when = InTime.of(rows.table.column(j), None, len(rows.y)).when
+        except (TypeError, ValueError):  # texts that are no dates, or gaps
+            continue
+        count = int(when.max()) + 1
+        once = len(np.unique(rows.codes * count + when)) == len(when)
+        if once and LEAST_TIMES <= count <= len(when) / 2:
+            return name
+    return None
 
 
 def trains(fold: NDArray[np.intp], f: int) -> NDArray[np.bool_]:
