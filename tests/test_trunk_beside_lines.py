@@ -66,6 +66,13 @@ def test_a_trunk_is_left_out_where_lines_are_right():
     np.testing.assert_allclose(found.predict(X), lines.predict(X), rtol=1e-9)
 
 
+def test_half_of_the_guard_decides(model, table):
+    ratio = model.trunk_gain_.mean / model.trunk_gain_.standard_error
+    assert not model.graph_helps_  # so that the guard changes nothing else
+    for guard, helps in ((1.9 * ratio, True), (2.1 * ratio, False)):
+        assert GAMTLCV(task="task", trunk="auto", guard=guard, **FEW).fit(*table).trunk_helps_ is helps
+
+
 def test_shares_and_mixture_name_the_trunk(model):
     assert list(model.mixture_)[-1] == "trunk"
     assert sum(model.mixture_.values()) == pytest.approx(1)
@@ -116,6 +123,14 @@ def test_files_with_trees_that_make_no_sense_are_refused(model, tmp_path, change
     trunk = model.model_.trunk
     broken = clone(model)
     broken.model_ = replace(model.model_, trunk=replace(trunk, regressor=replace(trunk.regressor, **changes)))
+    with pytest.raises(ModelFileError, match="model.kin"):
+        load(broken.save(tmp_path / "model.kin"))
+
+
+def test_files_with_a_share_that_is_no_number_are_refused(model, tmp_path):
+    broken = clone(model)
+    trunk = replace(model.model_.trunk, beyond=np.full((2, 2), np.nan))
+    broken.model_ = replace(model.model_, trunk=trunk)
     with pytest.raises(ModelFileError, match="model.kin"):
         load(broken.save(tmp_path / "model.kin"))
 
@@ -203,6 +218,18 @@ def test_a_row_held_out_is_not_seen_by_its_trees():
     before, after = (try_trunk(rows, one).prediction for rows in (data, other))
     assert (before[fold == 0] == after[fold == 0]).all()
     assert not (before[fold != 0] == after[fold != 0]).all()
+
+
+def test_tasks_of_few_rows_are_told_apart(monkeypatch):
+    rng = np.random.default_rng(4)
+    codes = np.repeat(np.arange(20), 12)
+    X = rng.uniform(-1, 1, (240, 1))
+    # The step goes up in half of the tasks and down in the others: their means do not tell which.
+    y = np.where(codes % 2, 1.0, -1.0) * np.where(X[:, 0] > 0, 1.0, -1.0)
+    data = TaskRows(X, y, codes, np.arange(20), np.arange(240) % 4)
+    found = np.square(try_trunk(data, "auto").prediction - y).mean()
+    monkeypatch.setattr("kinfolk.methods.trunk_search.TIMES", 1)
+    assert found < 0.5 < np.square(try_trunk(data, "auto").prediction - y).mean()
 
 
 def test_means_that_rows_are_told_are_those_of_others():

@@ -8,6 +8,7 @@ from kinfolk.methods.trunk import BoostedTrees, Trunk
 from kinfolk.threads import single_threaded
 
 ANYWHERE = np.array([[-np.inf] * 3, [np.inf] * 3])
+HALF = np.full((2, 3), 0.5)
 
 
 def boosted(n=600, *, leaves=31, rounds=40, missing=True, seed=0):
@@ -60,10 +61,23 @@ def test_without_rounds_the_baseline_is_left():
 
 def test_a_trunk_among_more_tasks_takes_new_ones_for_strangers():
     model, Z = boosted(missing=False)
-    known = Trunk(BoostedTrees.of(model), np.arange(12.0)[:, None], np.full(12, 0.5), 0.25, np.arange(3), ANYWHERE)
+    known = Trunk(
+        BoostedTrees.of(model), np.arange(12.0)[:, None], np.full(12, 0.5), 0.25, np.arange(3), ANYWHERE, HALF
+    )
     grown = known.placed(np.arange(1, 13), 14)
     codes = Z[:, 0].astype(int)
     assert (grown.predict(Z[:, 1:], codes + 1) == known.predict(Z[:, 1:], codes)).all()
     assert (grown.predict(Z[:, 1:], np.full(len(Z), 13)) == known.predict(Z[:, 1:], np.full(len(Z), -1))).all()
     assert grown.share_of(np.zeros((3, 3)), np.array([0, 1, -1])).tolist() == [0.25, 0.5, 0.25]
     assert (grown.taken(np.arange(1, 13)).inputs == known.inputs).all()
+
+
+def test_beyond_several_ends_the_share_is_that_of_their_mean():
+    model, _ = boosted(missing=False)
+    reach = np.array([[0.0, -np.inf, 0.0], [1.0, np.inf, 1.0]])
+    beyond = np.array([[0.5, 9.0, 0.0], [2.0, 9.0, 1.0]])
+    trunk = Trunk(BoostedTrees.of(model), np.zeros((2, 1)), np.array([0.4, 0.2]), 0.4, np.arange(3), reach, beyond)
+    rows = np.array([[0.5, 99.0, 0.5], [-1.0, 0.0, 0.5], [2.0, 0.0, 2.0], [0.5, 0.0, -1.0]])
+    assert trunk.share_of(rows, np.zeros(4, int)).tolist() == pytest.approx([0.4, 0.2, 0.6, 0.0])
+    assert trunk.share_of(rows[[2]], np.array([1])).tolist() == pytest.approx([0.3])
+    assert trunk.reaches(rows).tolist() == [True, False, False, False]

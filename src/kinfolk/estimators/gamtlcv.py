@@ -47,6 +47,7 @@ FINALISTS = 4  # graphs that may share in the mixture
 CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
 LEAST_CURVES = 0.02  # gain below which curves are not worth that coefficients are harder to read
 LEAST_TRUNK = 0.01  # share below which a trunk is not worth its trees
+TRUNK_GUARD = 0.5  # of the guard: beside the graph many were tried, and of the trunk a single number, its share
 
 
 @parameters
@@ -92,7 +93,7 @@ class GAMTLCV(GraphRegressor):
     trunk : a model of what all tasks share, beside the lines: "auto" is boosted trees (scikit-learn's
         HistGradientBoostingRegressor, told which task a row is of), leaves and rounds chosen on the folds; or any
         regressor, whose first input is then the number of the task. It takes part if it lowers the held-out error by
-        more than `guard` standard errors; rows that come later in time need `time=` in fit to judge that
+        more than half of `guard` standard errors; rows that come later in time need `time=` in fit to judge that
 
     Attributes
     ----------
@@ -291,7 +292,7 @@ class GAMTLCV(GraphRegressor):
         shares = found.shares_of(trial, chosen.mixture, data)
         mixture = replace(chosen.mixture, errors=shares.errors)
         gain = found.search.gain(chosen.mixture, mixture)
-        helps = shares.share > LEAST_TRUNK and bool(gain.mean > self.guard * gain.standard_error)
+        helps = shares.share > LEAST_TRUNK and bool(gain.mean > TRUNK_GUARD * self.guard * gain.standard_error)
         details = {"trunk_helps_": helps, "trunk_gain_": gain, "trunk_setting_": trial.setting}
         if not helps:
             return self._learn(replace(found, details=found.details | details))

@@ -58,7 +58,9 @@ def where_lines_hold(X: Array, limits: Array) -> Array:
     """The range of features (2, d) at the ends beyond which lines have shown to hold; infinite at the others."""
     ends = np.array([X.min(axis=0), X.max(axis=0)])
     size = ends[1] - ends[0]
-    return np.where(np.abs(limits - ends) > (BEYOND + TRUSTED) / 2 * size, ends, np.array([[-np.inf], [np.inf]]))
+    # Of a feature that never varies nobody knows anything.
+    hold = (size > 0) & (np.abs(limits - ends) > (BEYOND + TRUSTED) / 2 * size)
+    return np.where(hold, ends, np.array([[-np.inf], [np.inf]]))
 
 
 def _margins(X: Array, size: Array, y: Array, codes: NDArray[np.intp]) -> Array:

@@ -13,7 +13,6 @@ from kinfolk.rows.gram import Array
 
 LEAVES = 64  # a tree's leaves are the bits of one number
 CATEGORIES = 256
-BEYOND = 0.5  # of the share, beyond reach. Set on the tables of benchmarks/arena.py marked "tuned": see docs/maths.md
 BLOCK = 2**20  # rows times trees that are walked at a time
 
 
@@ -149,7 +148,8 @@ class Trunk:
     shares : (T,), the other 1 - share is the linear models'; `share` for tasks that come later
     columns : positions of its features among those of the model
     reach : (2, d), least and largest value of these for the whole share: trees know no trend, and beyond an end where
-        lines have shown to hold the share is halved
+        lines have shown to hold the share is another
+    beyond : (2, d), what the share is multiplied by there; beyond several ends, by their mean
     """
 
     regressor: Any
@@ -158,6 +158,7 @@ class Trunk:
     share: float
     columns: NDArray[np.intp]
     reach: Array
+    beyond: Array
     stranger: float = float("nan")
 
     def predict(self, X: Array, codes: NDArray[np.intp]) -> Array:
@@ -168,12 +169,19 @@ class Trunk:
 
     def share_of(self, X: Array, codes: NDArray[np.intp]) -> Array:
         """The share in the prediction for features X (n, d) of the tasks at `codes`."""
-        return np.append(self.shares, self.share)[codes] * np.where(self.reaches(X), 1.0, BEYOND)
+        below, above = self._out_of_reach(X)
+        ends = (below | above).sum(axis=1)
+        factor = np.where(ends > 0, (below @ self.beyond[0] + above @ self.beyond[1]) / np.maximum(ends, 1), 1.0)
+        return np.append(self.shares, self.share)[codes] * factor
 
     def reaches(self, X: Array) -> NDArray[np.bool_]:
         """Which rows lie where trees know as much as lines."""
+        below, above = self._out_of_reach(X)
+        return np.asarray(~(below | above).any(axis=1))
+
+    def _out_of_reach(self, X: Array) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         own = X[:, self.columns]
-        return np.asarray(((own >= self.reach[0]) & (own <= self.reach[1])).all(axis=1))
+        return own < self.reach[0], own > self.reach[1]
 
     def placed(self, position: NDArray[np.intp], T: int) -> Trunk:
         """The same among T tasks, where those that it knows stand at `position`."""

@@ -19,6 +19,7 @@ from kinfolk.methods.extrapolation import trusted_limits, where_lines_hold
 from kinfolk.methods.rbf_search import TaskRows
 from kinfolk.methods.shares import mixture_errors, own_ridge_shares
 from kinfolk.methods.trunk import CATEGORIES, BoostedTrees, Trunk
+from kinfolk.methods.trunk_ends import Mask, shares_beyond
 from kinfolk.progress import Callback, report
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.rows.time_order import trains
@@ -31,6 +32,11 @@ PARTS = 5  # of the rows, each told the means of the others
 LEAST_LEAF = 5  # rows, as for LightGBM in comparisons
 SEED = 0  # of the cross-fitting of means; the rest of boosting draws nothing
 SMALL = 50_000  # rows, up to which one thread is enough
+# Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
+TIMES = 3  # that trees are shown every row: scikit-learn's split off no category that has fewer than ten in a branch
+MANY = 5_000  # rows from which larger trees are tried, and rows are shown once
+BEYOND = 0.5  # of the share, beyond an end that cannot be tried
+END_ROUNDS = 150  # of trees that are tried at an end, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +48,7 @@ class TrunkTrial:
 
     prediction: Array
     setting: dict[str, Any]
-    fit: Callable[[Array], tuple[Any, Array, float]]  # features -> regressor, inputs of tasks, those of a stranger
+    fit: Callable[..., tuple[Any, Array, float]]  # features, rows -> regressor, inputs of tasks, those of a stranger
 
 
 def check_trunk(asked: Any) -> None:
@@ -72,8 +78,8 @@ def _try_given(data: TaskRows, asked: Any, callback: Callback | None) -> TrunkTr
         prediction[held_out] = _fitted(asked, data, Z, trains(data.fold, f)).predict(Z[held_out])
         report(callback, "trunk", f + 1, k)
 
-    def fit(X: Array) -> tuple[Any, Array, float]:
-        fitted = _fitted(asked, data, np.column_stack([data.codes, X]), slice(None))
+    def fit(X: Array, rows: Mask | None = None) -> tuple[Any, Array, float]:
+        fitted = _fitted(asked, data, np.column_stack([data.codes, X]), slice(None) if rows is None else rows)
         inputs = np.arange(float(len(data.labels)))[:, None]
         return fitted, inputs, -1.0
 
@@ -96,12 +102,13 @@ class _Staged:
         from sklearn.ensemble import HistGradientBoostingRegressor
 
         told, self.inputs, category = task_inputs(data.codes[rows], data.y[rows], len(data.labels))
-        self.Z = np.column_stack([told, X[rows]])
-        self.y = data.y[rows]
-        self.weight = None if data.weight is None else data.weight[rows]
+        times = TIMES if category and len(data.y) < MANY else 1
+        self.Z = np.tile(np.column_stack([told, X[rows]]), (times, 1))
+        self.y = np.tile(data.y[rows], times)
+        self.weight = None if data.weight is None else np.tile(data.weight[rows], times)
         self.model = HistGradientBoostingRegressor(
             max_leaf_nodes=leaves,
-            min_samples_leaf=LEAST_LEAF,
+            min_samples_leaf=times * LEAST_LEAF,
             categorical_features=category,
             early_stopping=False,
             warm_start=True,
@@ -120,8 +127,8 @@ class _Staged:
 def task_inputs(codes: NDArray[np.intp], y: Array, T: int) -> tuple[Array, Array, list[int] | None]:
     """What boosted trees are told about tasks: by row, by task (T, q), and which of the columns are categories.
 
-    That is the number of the task and, as scikit-learn's trees do not split off categories of fewer than ten rows and
-    know 255 at most, the mean target of the task, drawn to that of all. The mean that a row is told is that of other
+    That is the number of the task and, as scikit-learn's trees do not split off categories of very few rows and know
+    255 at most, the mean target of the task, drawn to that of all. The mean that a row is told is that of other
     rows (cross-fitting), so that trees do not rely on it more than they can with new rows.
     """
     part = np.random.default_rng(SEED).permutation(len(y)) % PARTS
@@ -165,12 +172,13 @@ def _try_trees(data: TaskRows, callback: Callback | None) -> TrunkTrial:
     k = int(data.fold.max()) + 1
     held_out = [np.flatnonzero(data.fold == f) for f in range(k)]
     inputs = [data.inputs(f) for f in range(k)]
-    grown = {n: [_Staged(data, inputs[f], trains(data.fold, f), n) for f in range(k)] for n in LEAVES}
+    sizes = LEAVES if len(data.y) >= MANY else LEAVES[:1]
+    grown = {n: [_Staged(data, inputs[f], trains(data.fold, f), n) for f in range(k)] for n in sizes}
     judged = [X[rows] for X, rows in zip(inputs, held_out, strict=True)]
     curves = {}
     for step, (leaves, folds) in enumerate(grown.items()):
         curves[leaves] = _curves(data, folds, held_out, judged)
-        report(callback, "trunk", step + 1, len(LEAVES))
+        report(callback, "trunk", step + 1, len(sizes))
     prediction = np.full(len(data.y), np.nan)
     for f, rows in enumerate(held_out):
         others = [g for g in range(k) if g != f] or [f]
@@ -178,9 +186,9 @@ def _try_trees(data: TaskRows, callback: Callback | None) -> TrunkTrial:
         prediction[rows] = next(grown[leaves][f].staged(judged[f], data.codes[rows], rounds - 1))
     leaves, rounds = _least(curves, list(range(k)))
 
-    def fit(X: Array) -> tuple[Any, Array, float]:
-        whole = _Staged(data, X, np.ones(len(data.y), bool), leaves)
-        whole.grow(rounds)
+    def fit(X: Array, rows: Mask | None = None) -> tuple[Any, Array, float]:
+        whole = _Staged(data, X, np.ones(len(data.y), bool) if rows is None else rows, leaves)
+        whole.grow(rounds if rows is None else min(rounds, END_ROUNDS))
         trees = BoostedTrees.of(whole.model)
         in_units = replace(trees, baseline=unit * trees.baseline, values=unit * trees.values)
         return in_units, whole.inputs, np.nan
@@ -257,7 +265,16 @@ def fit_trunk(trial: TrunkTrial, found: TrunkShares, X: Array, data: TaskRows) -
     """The trunk of all rows, whose features are the last ones of X (n, D): those are the inputs themselves."""
     D = X.shape[1]
     columns = np.arange(D - data.X.shape[1], D)
+    data = replace(data, X=X[:, columns])
+    reach = where_lines_hold(data.X, trusted_limits(data.X, data.y, data.codes))
+
+    def of_rows(rows: Mask | None = None) -> Trunk:
+        regressor, inputs, stranger = trial.fit(data.X, rows)
+        return Trunk(regressor, inputs, found.by_task, found.share, columns, reach, np.ones_like(reach), stranger)
+
+    def at_an_end(inner: Mask, judged: Mask) -> Array:
+        return of_rows(inner).predict(X[judged], data.codes[judged])
+
     with _threads(len(X)):
-        regressor, inputs, stranger = trial.fit(X[:, columns])
-    reach = where_lines_hold(X[:, columns], trusted_limits(X[:, columns], data.y, data.codes))
-    return Trunk(regressor, inputs, found.by_task, found.share, columns, reach, stranger)
+        beyond = shares_beyond(data, reach, at_an_end) / max(found.share, TINY)
+        return replace(of_rows(), beyond=np.where(np.isnan(beyond), BEYOND, beyond))

@@ -248,7 +248,9 @@ def _check_trunk(trunk: Trunk, T: int, d: int) -> None:
     require(getattr(inputs, "ndim", 0) == 2 and has_shape(inputs, T, inputs.shape[1]), f"a trunk of {T} tasks")
     require(has_shape(trunk.shares, T) and isinstance(trunk.share, float), f"the shares of {T} tasks")
     require(isinstance(trunk.stranger, float), "what a trunk is told of new tasks")
-    require(_is_index(trunk.columns, d) and has_shape(trunk.reach, 2, len(trunk.columns)), "the features of a trunk")
+    ends = (trunk.reach, trunk.beyond)
+    known = _is_index(trunk.columns, d) and all(has_shape(part, 2, len(trunk.columns)) for part in ends)
+    require(known and bool(np.isfinite(trunk.beyond).all()), "the features of a trunk")
     trees = trunk.regressor
     require(isinstance(trees, BoostedTrees) and isinstance(trees.baseline, float), "a trunk without trees")
     values = trees.values
