@@ -19,7 +19,7 @@ from kinfolk.solvers.batched import ridge_alone, row_dots, solve_each
 from kinfolk.solvers.ridge import typical_eigenvalue
 
 # Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
-BEYOND = 0.25  # of the range, beyond either end
+CLIPPED_AT = 0.25  # of the range, beyond either end
 TRUSTED = 1.0  # the same at an end where the line has shown to hold
 END = 1 / 3  # of the range, held out
 LEAST_RANGE = 30  # rows below which the range says little about what may come
@@ -59,7 +59,7 @@ def where_lines_hold(X: Array, limits: Array) -> Array:
     ends = np.array([X.min(axis=0), X.max(axis=0)])
     size = ends[1] - ends[0]
     # Of a feature that never varies nobody knows anything.
-    hold = (size > 0) & (np.abs(limits - ends) > (BEYOND + TRUSTED) / 2 * size)
+    hold = (size > 0) & (np.abs(limits - ends) > (CLIPPED_AT + TRUSTED) / 2 * size)
     return np.where(hold, ends, np.array([[-np.inf], [np.inf]]))
 
 
@@ -71,7 +71,7 @@ def _margins(X: Array, size: Array, y: Array, codes: NDArray[np.intp]) -> Array:
     work = 2 * d * (0.1 * len(y) * d**2 + T * d**3)
     step = max(1, len(y) // MOST_ROWS, int(np.ceil(work / MOST_WORK)))
     if LEAST_TASKS * step > T:
-        return np.full((2, d), BEYOND)
+        return np.full((2, d), CLIPPED_AT)
     sample = codes % step == 0
     trial = _Trial(X[sample] / size, y[sample], codes[sample] // step)
     return np.array([[trial.margin(j, sign) for j in range(d)] for sign in (-1.0, 1.0)])
@@ -118,14 +118,14 @@ class _Trial:
         """The margin at the upper (sign 1) or lower (-1) end of a feature."""
         x = sign * self.X[:, feature]
         if not len(x) or len(np.unique(x[:1000])) < 3:
-            return BEYOND
+            return CLIPPED_AT
         inner = x < x.max() - END - ROUNDED  # of evenly spaced times the one at the edge counts as outer
         outer = np.flatnonzero(~inner)
         kept = np.bincount(self.codes[inner], minlength=self.gram.n_tasks)
         judged = outer[kept[self.codes[outer]] > 0]
         place = np.bincount(self.codes[judged], minlength=self.gram.n_tasks)
         if len(judged) < LEAST_ROWS or np.count_nonzero(place) < LEAST_TASKS or len(outer) > (1 - END) * len(x):
-            return BEYOND
+            return CLIPPED_AT
         tasks, V = self._lines(outer, judged)
         place[tasks] = np.arange(len(tasks))
         t = place[self.codes[judged]]
@@ -134,7 +134,7 @@ class _Trial:
         # Held at the edge the prediction lacks what the line adds beyond it.
         beyond = V[t, feature] * sign * (x[judged] - x[inner].max())
         better = np.bincount(t, (off + beyond) ** 2 - off**2)
-        return TRUSTED if better.sum() > np.sqrt(len(tasks)) * better.std() + TINY else BEYOND
+        return TRUSTED if better.sum() > np.sqrt(len(tasks)) * better.std() + TINY else CLIPPED_AT
 
     def _lines(self, outer: NDArray[np.intp], judged: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:
         """The tasks that are judged, and their slopes and intercepts (k, d + 1) without the outer rows.

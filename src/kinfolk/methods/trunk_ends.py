@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.methods.extrapolation import END, LEAST_ROWS, LEAST_TASKS, MOST_ROWS, ROUNDING
+from kinfolk.methods.extrapolation import END, LEAST_ROWS, LEAST_TASKS, MOST_ROWS, ROUNDED
 from kinfolk.methods.gamtl.calibrate import mixed_model
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.rbf_search import TaskRows
@@ -55,7 +55,7 @@ def shares_beyond(data: TaskRows, reach: Array, predict: Callable[[Mask, Mask], 
 def _end_of(data: TaskRows, sample: Mask, side: int, feature: int) -> _End | None:
     """The rows in the outer third of a feature's range; None where there are too few of them, or of the others."""
     x = data.X[:, feature] if side else -data.X[:, feature]
-    outer = x >= x.max() - (END + ROUNDING) * np.ptp(x)
+    outer = x >= x.max() - (END + ROUNDED) * np.ptp(x)
     inner = sample & ~outer
     rows = np.bincount(data.codes[inner], minlength=len(data.labels))
     judged = sample & outer & (rows[data.codes] > 0)
