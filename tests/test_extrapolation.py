@@ -14,7 +14,7 @@ from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, load
 from kinfolk.baselines import Pooled, RandomSlopes
 from kinfolk.export.onnx import to_onnx
 from kinfolk.large import fit_file, gram_of_file
-from kinfolk.methods.extrapolation import BEYOND, RIDGE, TRUSTED, _Trial, trusted_limits
+from kinfolk.methods.extrapolation import CLIPPED_AT, RIDGE, TRUSTED, _Trial, trusted_limits
 
 
 def noise_table(seed=0, T=6, n=30):
@@ -39,7 +39,7 @@ def test_rows_far_out_are_predicted_at_the_limit_and_told():
     X, y = noise_table()
     model = Pooled(task="task", penalty=0.1).fit(X, y)
     limit = model.model_.columns.limits[1, 0]
-    assert limit == pytest.approx(X["x"].max() + BEYOND * (X["x"].max() - X["x"].min()))
+    assert limit == pytest.approx(X["x"].max() + CLIPPED_AT * (X["x"].max() - X["x"].min()))
     with pytest.warns(UserWarning, match="far beyond the training rows.*'x'.*extrapolate=\"linear\""):
         prediction = model.predict(FAR)
     np.testing.assert_allclose(prediction, model.predict(FAR.with_columns(x=pl.Series([limit, 0.5]))))
@@ -104,7 +104,7 @@ def test_wide_tables_have_the_same_margin_at_every_end():
     codes = np.repeat(np.arange(4), 300)
     low, high = trusted_limits(X, X.sum(axis=1), codes)
     size = np.ptp(X, axis=0)
-    np.testing.assert_allclose([low, high], [X.min(axis=0) - BEYOND * size, X.max(axis=0) + BEYOND * size])
+    np.testing.assert_allclose([low, high], [X.min(axis=0) - CLIPPED_AT * size, X.max(axis=0) + CLIPPED_AT * size])
 
 
 def test_standard_deviations_grow_with_the_distance():
