@@ -244,7 +244,7 @@ class GramStats:
         G = self.G[:1] if self.G.strides[0] == 0 else self.G  # one matrix for all tasks stays one
         # Taken from flat matrices, each stays whole in memory: indices of two axes would put the tasks innermost.
         flat = (self.n_features * columns[:, None] + columns).ravel()
-        G = G.reshape(len(G), -1).take(flat, axis=1).reshape(-1, len(columns), len(columns))
+        G = G.reshape(len(G), -1).take(flat, axis=1).reshape(len(G), len(columns), len(columns))
         G = np.broadcast_to(G, (self.n_tasks, len(columns), len(columns)))
         names = None if self.feature_names is None else tuple(self.feature_names[j] for j in columns)
         span = None if self.span is None else self.span[:, columns]
