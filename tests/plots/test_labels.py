@@ -7,7 +7,7 @@ FRAME = np.array([[0.0, 0.0], [100.0, 100.0]])
 
 def place(marks, sizes, **options):
     marks = np.array(marks, float)
-    settings = {"order": range(len(marks)), "frame": FRAME, "pull": np.zeros((len(marks), 2)), **options}
+    settings = {"order": range(len(marks)), "frame": FRAME, "away_from": np.zeros((len(marks), 2)), **options}
     return place_names(marks, np.full(len(marks), 3.0), np.array(sizes, float), **settings)
 
 
@@ -17,7 +17,7 @@ def test_a_lone_name_stands_right_of_its_mark():
 
 
 def test_a_name_goes_the_other_way_than_the_lines():
-    (centre,) = place([[50, 50]], [[20, 6]], pull=np.array([[1.0, 0.0]])).values()
+    (centre,) = place([[50, 50]], [[20, 6]], away_from=np.array([[1.0, 0.0]])).values()
     assert centre[0] < 50
 
 
