@@ -110,7 +110,9 @@ class Joint:
         """
         system = self.inverse.system
         if system.b.size <= DENSE_UNKNOWNS:
-            S = sum((c[t] * self.inverse.columns(t) for t in np.flatnonzero(c)), start=np.zeros(self.inverse.G.shape))
+            S = np.zeros(self.inverse.G.shape)
+            for t in np.flatnonzero(c).tolist():
+                S += c[t] * self.inverse.columns(t)
         else:
             columns = [solve_system(replace(system, b=np.outer(c, e))).value for e in np.eye(system.b.shape[1])]
             S = np.stack(columns, axis=2)
