@@ -247,10 +247,11 @@ def _chance(model: Model) -> Array | None:
 def trunk_sentence(gain: Gain, model: Model) -> str:
     """What a trunk gains, and how much of the predictions comes from where."""
     if model.trunk is None:
-        return f"The trunk is left out: {without_gain(gain)} so lines predict alone."
+        return f"The trunk is left out: {without_gain(gain)} so predictions do without it."
     shares = composition(model)
     parts = listed([f"{100 * share:.0f} % {source}" for source, share in shares.items() if share >= LEAST_SHARE])
-    return f"The trunk {lowers(gain)} beyond lines alone. Predictions are {parts}."
+    rest = "lines and curves" if model.details.get("nonlinear_helps_") else "lines alone"
+    return f"The trunk {lowers(gain)} beyond {rest}. Predictions are {parts}."
 
 
 def composition(model: Model) -> dict[str, float]:
