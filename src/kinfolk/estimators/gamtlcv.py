@@ -47,7 +47,7 @@ FINALISTS = 4  # graphs that may share in the mixture
 CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
 LEAST_CURVES = 0.02  # gain below which curves are not worth that coefficients are harder to read
 LEAST_TRUNK = 0.01  # share below which a trunk is not worth its trees
-TRUNK_GUARD = 0.5  # of the guard: beside the graph many were tried, and of the trunk a single number, its share
+TRUNK_GUARD = 0.5  # of the guard: the graph is the best of many, and of the trunk one number is fitted, its share
 
 
 @parameters
@@ -91,7 +91,7 @@ class GAMTLCV(GraphRegressor):
         the held-out error by more than `guard` standard errors and 2 %; "auto": these or radial basis functions (see
         `RBFGAMTL`), whichever gain more; True: basis functions with the share that errors give them; False: lines
     trunk : a model of what all tasks share, beside the lines: "auto" is boosted trees (scikit-learn's
-        HistGradientBoostingRegressor, told which task a row is of), leaves and rounds chosen on the folds; or any
+        HistGradientBoostingRegressor, told which task a row is of), rounds and size chosen on the folds; or any
         regressor, whose first input is then the number of the task. It takes part if it lowers the held-out error by
         more than half of `guard` standard errors; rows that come later in time need `time=` in fit to judge that
 

@@ -32,9 +32,9 @@ PARTS = 5  # of the rows, each told the means of the others
 LEAST_LEAF = 5  # rows, as for LightGBM in comparisons
 SEED = 0  # of the cross-fitting of means; the rest of boosting draws nothing
 SMALL = 50_000  # rows, up to which one thread is enough
+MANY = 5_000  # rows from which larger trees are tried, and rows are shown once, to save time
 # Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
 TIMES = 3  # that trees are shown every row: scikit-learn's split off no category that has fewer than ten in a branch
-MANY = 5_000  # rows from which larger trees are tried, and rows are shown once
 BEYOND = 0.5  # of the share, beyond an end that cannot be tried
 END_ROUNDS = 150  # of trees that are tried at an end, at most
 
