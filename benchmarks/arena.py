@@ -221,10 +221,10 @@ def gamtlcv_trunk(*rows):
 
 
 def gamtlcv_all(*rows, when=None):
-    """Curves and a trunk where they help."""
+    """A trunk where it helps, told the time where the future is predicted."""
     from kinfolk import GAMTLCV
 
-    return _kinfolk(GAMTLCV(task=0, nonlinear="auto", trunk="auto"), *rows, std=True, when=when)
+    return _kinfolk(GAMTLCV(task=0, trunk="auto"), *rows, std=True, when=when)
 
 
 def gamtl(*rows):
