@@ -20,11 +20,12 @@ from functools import partial
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.batched import inverse, times
+from kinfolk.solvers.graph.edges import envelope
 from kinfolk.solvers.krylov import Operator, conjugate_gradients
 from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import WEIGHTS_RESIDUAL
@@ -118,14 +119,7 @@ def choose_preconditioner(system: WeightSystem) -> str:
 
 def choose_solver(L: sparse.csr_array) -> str:
     """A factorisation if the envelope of the reordered matrix, which bounds its factor, is small; else multigrid."""
-    T = L.shape[0]
-    order = reverse_cuthill_mckee(sparse.csr_matrix(L), symmetric_mode=True)
-    place = np.empty(T, np.intp)
-    place[order] = np.arange(T)
-    first = place.copy()
-    np.minimum.at(first, np.repeat(np.arange(T), np.diff(L.indptr)), place[L.indices])
-    envelope = int((place - first).sum())
-    return "splu" if envelope <= max(FILL_PER_TASK * T, FILL) else "cmg"
+    return "splu" if envelope(L) <= max(FILL_PER_TASK * L.shape[0], FILL) else "cmg"
 
 
 def _laplacian(system: WeightSystem, solver: str) -> Operator:
