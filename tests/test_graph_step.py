@@ -1,7 +1,10 @@
+import importlib
+
 import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.sparse.linalg import splu
 
 from kinfolk.datasets import make_groups
 from kinfolk.graph import EdgeList, laplacian, learn_graph, squared_distances, theta_for_neighbors
@@ -280,3 +283,46 @@ def test_a_price_that_nobody_pays_changes_nothing():
 def test_a_price_must_be_positive():
     with pytest.raises(ValueError, match="self_loops=-1.0 must be greater than 0"):
         learn_graph(np.zeros((3, 3)), alpha=1.0, beta=1.0, self_loops=-1.0)
+
+
+def uneven(T=450, seed=0):
+    """Squared distances of tasks whose places differ by orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    return squared_distances(rng.normal(size=(T, 2)) * 10.0 ** rng.uniform(-2, 2, size=(T, 1)))
+
+
+@pytest.mark.parametrize("fill", [0, 50])
+def test_slow_systems_of_newton_have_the_solution_of_the_dense_matrix(monkeypatch, fill):
+    module = importlib.import_module("kinfolk.solvers.graph.newton")
+    monkeypatch.setattr(module, "FILL", fill)
+    monkeypatch.setattr(module, "SLOW", 2)
+    rng = np.random.default_rng(1)
+    edges = EdgeList(np.arange(499), np.arange(1, 500), 500)  # a path
+    upper = edges.upper(rng.uniform(0.3, 0.499, 499))
+    g = rng.normal(size=500)
+    exact = np.linalg.solve(np.eye(500) + upper.toarray() + upper.toarray().T, g)
+    for slow in (False, True):
+        found, again = module._solve_sparse(upper, g, 1e-12, 3000, slow)
+        assert again
+        np.testing.assert_allclose(found, exact, rtol=1e-8, atol=1e-9)
+
+
+def test_factorised_and_iterated_newton_steps_end_at_one_graph(monkeypatch):
+    module = importlib.import_module("kinfolk.solvers.graph.newton")
+    calls = []
+
+    def counted(*args, **options):
+        calls.append(1)
+        return splu(*args, **options)
+
+    monkeypatch.setattr(module, "splu", counted)
+    Z = uneven()
+    numbers = {"alpha": 1.0, "beta": 0.5, "gamma": theta_for_neighbors(Z, 5)}
+    found = learn_graph(Z, **numbers)
+    assert calls
+    monkeypatch.setattr(module, "FILL", 0)
+    seen = len(calls)
+    iterated = learn_graph(Z, **numbers)
+    assert len(calls) == seen
+    assert found.residual <= 1e-12 and iterated.residual <= 1e-12
+    assert abs(found.value - iterated.value).max() <= 1e-6 * found.value.max()

@@ -172,6 +172,14 @@ def test_after_many_steps_blocks_follow_the_coupling_where_rows_leave_directions
     assert found.n_iter == kept.steps == solve_cg(system, preconditioner="blocks").n_iter
 
 
+def test_blocks_are_inverted_part_by_part(monkeypatch):
+    monkeypatch.setattr("kinfolk.solvers.weights.cg.AT_ONCE", 100)
+    stats = gram(4, T=80, d=3)
+    system = weight_system(stats.G, stats.b, random_graph(80), 1.0, ridge=0.5)
+    blocks = stats.G + (0.5 + system.L.diagonal()[:, None, None]) * np.eye(3)
+    np.testing.assert_allclose(BlockInverses().of(system), np.linalg.inv(blocks), rtol=1e-10)
+
+
 def test_blocks_that_take_much_memory_are_not_kept(monkeypatch):
     monkeypatch.setattr("kinfolk.solvers.weights.cg.MOST_KEPT", 100)
     stats, kept = gram(4, T=80), BlockInverses()

@@ -17,6 +17,7 @@ By the clock one thread took between an eighth longer and a sixth as long, over 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, wraps
 from threading import Lock
@@ -80,6 +81,27 @@ def allowed_threads() -> int:
     """How many threads BLAS may use outside of `single_threaded`: what other parallel work may use inside of it."""
     with _LOCK:
         return _OPEN["threads"] if _OPEN["contexts"] else _current_threads()
+
+
+def in_parts(work: Callable[[slice], None], length: int, part: int) -> None:
+    """Do `work` on slices of so many items, side by side if there are several: NumPy lets other threads run meanwhile.
+
+    Examples
+    --------
+    >>> squares = np.empty(5)
+    >>> def work(part):
+    ...     squares[part] = np.arange(5)[part] ** 2
+    >>> in_parts(work, 5, 2)
+    >>> squares
+    array([ 0.,  1.,  4.,  9., 16.])
+    """
+    parts = [slice(start, start + part) for start in range(0, length, part)]
+    if len(parts) < 2:
+        for one in parts:
+            work(one)
+        return
+    with single_threaded(), ThreadPoolExecutor(allowed_threads()) as pool:
+        list(pool.map(work, parts))
 
 
 _LOCK = Lock()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from kinfolk.memory import check_memory
 from kinfolk.rows.gram import Array
@@ -152,3 +152,18 @@ def entries(A: sparse.csr_array, i: NDArray[np.intp], j: NDArray[np.intp]) -> Ar
     array([2.])
     """
     return np.asarray(A[i, j]).ravel() if len(i) else np.empty(0)
+
+
+def envelope(M: sparse.csr_array) -> int:
+    """What a triangular factor of a symmetric matrix has off its diagonal, at most, in the best order of a band.
+
+    >>> envelope(sparse.csr_array([[1.0, 0.0, 1.0], [0.0, 1.0, 1.0], [1.0, 1.0, 1.0]]))  # a path, its ends first
+    2
+    """
+    T = M.shape[0]
+    order = reverse_cuthill_mckee(sparse.csr_matrix(M), symmetric_mode=True)
+    place = np.empty(T, np.intp)
+    place[order] = np.arange(T)
+    first = place.copy()
+    np.minimum.at(first, np.repeat(np.arange(T), np.diff(M.indptr)), place[M.indices])
+    return int((place - first).sum())

@@ -20,13 +20,16 @@ longer asks for a multiplier that is orders of magnitude above the others.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
+from scipy.sparse.linalg import splu
 
 from kinfolk.rows.gram import Array
-from kinfolk.solvers.graph.edges import EdgeList
+from kinfolk.solvers.graph.edges import EdgeList, envelope
 from kinfolk.solvers.graph.interior import interior_point, room
-from kinfolk.solvers.krylov import conjugate_gradients
+from kinfolk.solvers.krylov import Operator, conjugate_gradients
 from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import GRAPH_GAP, GRAPH_ROUGH, LAST_DIGIT, ROUNDING
 
@@ -38,6 +41,8 @@ FAR = 10.0  # largest multiplier over the median from which Newton's systems are
 STEPS = 60  # of the dual Newton at most
 PATIENCE = 12  # dual Newton steps before the interior point takes over, whose steps take three times as long or more
 ROUGH_STEPS = 20  # of graphs that are tried on folds, among many tasks: easy ones have ended by then
+SLOW = 50  # steps of conjugate gradients after which a sparse factorisation is faster, if it stays sparse
+FILL = 50  # entries of its factor, per task, up to which it does
 INNER_STEPS = 3000  # of conjugate gradients in a Newton step
 ROUGH_INNER_STEPS = 300  # the same where the graph is tried on folds
 ROUGHEST = 1e-2  # residual of a Newton system far from the answer
@@ -174,18 +179,23 @@ class _Point:
 def _climb(point: _Point, tol: float, max_iter: int) -> tuple[_Point, int]:
     """Damped Newton ascent until the gap is met or rounding stops it."""
     inner_steps = ROUGH_INNER_STEPS if tol >= GRAPH_ROUGH else INNER_STEPS
+    slow = False
     for k in range(max_iter):
         if point.gap <= tol:
             return point, k
-        following = _line_search(point, _newton_step(point, inner_steps))
+        step, slow = _newton_step(point, inner_steps, slow)
+        following = _line_search(point, step)
         if following is None:
             return point, k + 1
         point = following
     return point, max_iter
 
 
-def _newton_step(point: _Point, inner_steps: int) -> Array:
-    """Solve (diag(1/lam^2) + (D_active + A_active)/2) step = g, in units of lam; tasks at the cap stay there."""
+def _newton_step(point: _Point, inner_steps: int, slow: bool) -> tuple[Array, bool]:
+    """Solve (diag(1/lam^2) + (D_active + A_active)/2) step = g, in units of lam; tasks at the cap stay there.
+
+    Where conjugate gradients were `slow` once, they will be again: the second value tells whether they were.
+    """
     edges = point.edges
     lam = point.lam
     free = ~point.bound
@@ -200,16 +210,32 @@ def _newton_step(point: _Point, inner_steps: int) -> Array:
         H[active.i, active.j] = H[active.j, active.i] = off
         H[np.diag_indices(edges.size)] += LAST_DIGIT  # singular by rounding only
         # Transposed, which changes nothing, it is in LAPACK's order and is not copied.
-        return scale * linalg.cho_solve(linalg.cho_factor(H.T, lower=True, overwrite_a=True), scale * g)
-    upper = active.upper(off)
-    lower = upper.T
+        return scale * linalg.cho_solve(linalg.cho_factor(H.T, lower=True, overwrite_a=True), scale * g), False
     # A far task has a large multiplier and a gradient that is tiny beside the others': it must not drown in them.
     far = max(1.0, float(lam.max() / np.median(lam)) / FAR)
     forcing = max(ROUNDING, min(ROUGHEST, max(FINEST, point.gap)) / far**2)  # as exact as the gap makes use of
-    inner = conjugate_gradients(
-        lambda v: v + upper @ v + lower @ v, scale * g, np.copy, tol=forcing, max_iter=inner_steps
-    )
-    return scale * inner.value
+    inner, slow = _solve_sparse(active.upper(off), scale * g, forcing, inner_steps, slow)
+    return scale * inner, slow
+
+
+def _solve_sparse(upper: sparse.csr_array, g: Array, tol: float, max_iter: int, slow: bool) -> tuple[Array, bool]:
+    """Solve (I + upper + upper') x = g by conjugate gradients, or by a factorisation if these are slow."""
+    lower = upper.T
+    apply: Operator = lambda v: v + upper @ v + lower @ v  # noqa: E731
+    start = None
+    if not slow:
+        most = SLOW if len(g) <= DENSE_INTERIOR else max_iter
+        inner = conjugate_gradients(apply, g, np.copy, tol=tol, max_iter=most)
+        if inner.n_iter < most or most == max_iter:
+            return inner.value, False
+        start = inner.value
+    H = sparse.csr_array(upper + lower + (1 + LAST_DIGIT) * sparse.eye_array(len(g)))  # singular by rounding only
+    if envelope(H) <= FILL * len(g):
+        with suppress(RuntimeError):  # a pivot of zero
+            # Definite, so that no row need change its place; the order is one for few entries.
+            factor = splu(H.T, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+            return factor.solve(g), True
+    return conjugate_gradients(apply, g, np.copy, start=start, tol=tol, max_iter=max_iter).value, True
 
 
 def _line_search(point: _Point, step: Array) -> _Point | None:

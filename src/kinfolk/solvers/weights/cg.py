@@ -20,16 +20,18 @@ from functools import partial
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.batched import inverse, times
+from kinfolk.solvers.graph.edges import envelope
 from kinfolk.solvers.krylov import Operator, conjugate_gradients
 from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import WEIGHTS_RESIDUAL
 from kinfolk.solvers.weights.cmg import combinatorial_multigrid
 from kinfolk.solvers.weights.system import WeightSystem
+from kinfolk.threads import in_parts
 
 PRECONDITIONERS = ("auto", "blocks", "laplacian", "sum")
 SOLVERS = ("auto", "splu", "cmg")
@@ -37,6 +39,7 @@ STRONG = 4.0  # coupling over own data, above which the Laplacian pays for itsel
 MOST = 0.9  # share of the tasks in which the coupling must exceed every direction of H_t
 FILL_PER_TASK = 40  # entries that the factors of a cheap factorisation may have, per task
 MOST_KEPT = 10_000_000  # numbers of the inverses that are kept: 80 MB; more take memory from the graph step
+AT_ONCE = 2**20  # numbers of the blocks that are inverted together
 STALE = 0.2  # change of a task's block, as its mean diagonal tells, after which it is inverted anew
 FILL = 300_000  # or in all: beyond, a cycle of multigrid takes less time than a pair of triangular solves
 
@@ -61,16 +64,19 @@ class BlockInverses:
         if self.inverses.shape != (T, d, d):
             self.size = np.zeros(T)
             self.pull = np.zeros(T)
+            self.inverses = np.zeros((T, d, d))
         changed = np.abs(size - self.size) > STALE * self.size
         if self.steps > d:  # an inverse takes less. In directions that rows leave free, the coupling is all there is.
             changed |= np.abs(system.pull - self.pull) > STALE * self.pull
         old = np.flatnonzero(changed)
-        blocks = system.H[old]
-        blocks[:, np.arange(d), np.arange(d)] += diagonal[old]
-        if len(old) == T:
-            self.inverses = inverse(blocks)
-        else:
-            self.inverses[old] = inverse(blocks)
+
+        def invert(part: slice) -> None:
+            tasks = old[part]
+            blocks = system.H[tasks]
+            blocks[:, np.arange(d), np.arange(d)] += diagonal[tasks]
+            self.inverses[tasks] = inverse(blocks)
+
+        in_parts(invert, len(old), max(1, AT_ONCE // d**2))
         self.size[old] = size[old]
         self.pull[old] = system.pull[old]
         return self.inverses
@@ -118,14 +124,7 @@ def choose_preconditioner(system: WeightSystem) -> str:
 
 def choose_solver(L: sparse.csr_array) -> str:
     """A factorisation if the envelope of the reordered matrix, which bounds its factor, is small; else multigrid."""
-    T = L.shape[0]
-    order = reverse_cuthill_mckee(sparse.csr_matrix(L), symmetric_mode=True)
-    place = np.empty(T, np.intp)
-    place[order] = np.arange(T)
-    first = place.copy()
-    np.minimum.at(first, np.repeat(np.arange(T), np.diff(L.indptr)), place[L.indices])
-    envelope = int((place - first).sum())
-    return "splu" if envelope <= max(FILL_PER_TASK * T, FILL) else "cmg"
+    return "splu" if envelope(L) <= max(FILL_PER_TASK * L.shape[0], FILL) else "cmg"
 
 
 def _laplacian(system: WeightSystem, solver: str) -> Operator:
