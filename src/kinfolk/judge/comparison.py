@@ -153,7 +153,7 @@ class Comparison:
             return f": simpler than {best}, and within one standard error of it"
         notes = {
             MEAN: ": the features do not help, so no method beats the mean of each task",
-            BOOSTING: " (not a method of kinfolk): trees find more here than lines do; gamtlcv with trunk=auto has both",
+            BOOSTING: " (not a method of kinfolk): trees find more than lines do; gamtlcv with trunk=auto has both",
         }
         return notes.get(best, "")
 
