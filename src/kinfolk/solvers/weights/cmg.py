@@ -173,15 +173,19 @@ def _heaviest(A: sparse.csr_array) -> Index:
     the ties, only two nodes that point at each other can close one.
     """
     T = A.shape[0]
+    has = np.diff(A.indptr) > 0
+    most = np.zeros(T)
+    most[has] = np.maximum.reduceat(A.data, A.indptr[:-1][has]) if has.any() else 0.0
     i = np.repeat(np.arange(T), np.diff(A.indptr))
-    j = A.indices.astype(np.intp)
+    heaviest = np.flatnonzero(A.data == most[i])
+    i = i[heaviest]
+    j = A.indices[heaviest].astype(np.intp)
     # Equal weights in a regular graph: in the order of the indices, chains of pointers would run through all of it. The
     # order is scrambled, the same for both ends of an edge; multipliers and modulus are those of common hash functions.
     mixed = (np.minimum(i, j) * 2654435761 + np.maximum(i, j) * 40503) % 2147483647
-    order = np.lexsort((np.maximum(i, j), np.minimum(i, j), mixed, A.data, i))  # by node, then weight, then ties
+    order = np.lexsort((np.maximum(i, j), np.minimum(i, j), mixed, i))  # by node, then ties
     last = np.searchsorted(i[order], np.arange(T), side="right") - 1
     parent = np.arange(T)
-    has = np.diff(A.indptr) > 0
     parent[has] = j[order][last[has]]
     # Of two that point at each other the one with the lower number is the root.
     mutual = (parent[parent] == np.arange(T)) & (np.arange(T) < parent)
