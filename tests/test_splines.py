@@ -237,3 +237,18 @@ def test_curves_among_other_rows_have_the_knots_of_these_and_none_where_values_a
     np.testing.assert_array_equal(moved[:, :TERMS], alone.transform(X[:, :1])[:, :TERMS])
     np.testing.assert_array_equal(moved[:, TERMS : 2 * TERMS], 0.0)
     np.testing.assert_array_equal(moved[:, 2 * TERMS :], X)
+
+
+@pytest.mark.filterwarnings("ignore:dates become days:UserWarning")
+def test_dates_as_time_may_carry_curves_in_the_past_that_all_rows_do_not():
+    """Waves of the week have seven values; among few rows knots fall between them, among many on ties."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "task": np.repeat(np.arange(8), 20),
+            "x": rng.normal(size=160),
+            "date": np.tile(pd.date_range("2020-01-01", periods=20), 8),
+        }
+    )
+    model = GAMTLCV(task="task").fit(table, table["x"] + rng.normal(size=160), time="date")
+    assert np.isfinite(model.predict(table)).all()

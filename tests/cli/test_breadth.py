@@ -377,6 +377,12 @@ class TestTime:
         assert code == 1 and error in err
 
 
+@pytest.mark.parametrize("asked", ["trunk=auto", "nonlinear=true"])
+def test_what_needs_the_rows_is_refused_in_blocks(asked, folder, capsys):
+    code, _, err = run(capsys, "fit", "data.csv", *COLUMNS, "--set", asked, "--stream")
+    assert code == 1 and ("fitted to rows" in err or "goes over its rows" in err)
+
+
 @pytest.mark.parametrize("how", [[], ["--stream"]], ids=["in memory", "in blocks"])
 def test_several_columns_make_the_task(how, folder, capsys):
     head, *rows = shops(rows=24)

@@ -196,3 +196,11 @@ def test_a_model_is_judged_once_until_it_changes(model):
     before = kinship(changed)
     changed.drop([4])
     assert len(kinship(changed).labels) == 4 and len(before.labels) == 5
+
+
+def test_one_task_with_rows_among_single_rows_has_a_summary():
+    rng = np.random.default_rng(0)
+    task = np.concatenate([np.zeros(60, int), np.arange(1, 61)])
+    X = np.column_stack([task, rng.normal(size=(120, 2))])
+    model = GAMTLCV(task=0).fit(X, X[:, 1] + rng.normal(size=120))
+    assert model.summary().verdict

@@ -93,3 +93,14 @@ def test_the_same_rows_in_another_order_are_the_same_rows(data):
     one, two = (GAMTL(task="who").fit(table.iloc[k], y[k]).gram_ for k in (slice(None), order))
     assert same_rows(one, two)
     assert not same_rows(one, GAMTL(task="who").fit(table, y + 0.01).gram_)
+
+
+def test_a_model_fitted_in_time_stands_beside_a_ridge_on_its_own_folds(data):
+    """Drawn at random, the folds of the report would flatter the ridge: it would fill gaps, the model looks ahead."""
+    table, y = data
+    day = np.arange(len(y))
+    model = GAMTLCV(task="who").fit(table, y, time=day)
+    found = errors_of(model, table, y)
+    np.testing.assert_array_equal(found.model, model.cv_errors_)
+    np.testing.assert_array_equal(found.own, model.own_errors_)
+    assert "the folds of its fit" in found.protocol

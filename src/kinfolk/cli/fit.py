@@ -119,13 +119,14 @@ def record_of(model: MultiTaskRegressor, error: float | None) -> dict[str, Any]:
 def fit_in_blocks(model: MultiTaskRegressor, rows: Training, options: argparse.Namespace, console: Console) -> None:
     """Fit from the statistics of a table that is read in blocks."""
     from kinfolk.large.files import fit_source
-    from kinfolk.large.transformers import FeaturePlan, plan_features
+    from kinfolk.large.transformers import FeaturePlan, check_statistics_suffice, plan_features
     from kinfolk.rows.rules import TableRules
 
     source = rows.source
     console.note(f"{source.root.name} ({in_words(source.size)}) is read in blocks")
     features = model.features
     if isinstance(features, TableRules):
+        check_statistics_suffice(model)
         reading = FeaturePlan(features.fit(rows.X), tuple(features.get_feature_names_out()))
     else:
         reading = plan_features(model, rows.roles.features)

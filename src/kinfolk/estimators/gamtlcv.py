@@ -198,7 +198,8 @@ class GAMTLCV(GraphRegressor):
         if asked and stream.splines is None and can_bend(inputs):
             model = replace(model, details=model.details | {"nonlinear_gain_": None})
         if groups is None:
-            model = replace(model, details=model.details | {"time_column_": time_column(rows)})
+            found = time_column(rows) if isinstance(self.cv, Integral) else None  # time makes its own folds
+            model = replace(model, details=model.details | {"time_column_": found})
         return self.keep(replace(model, stream=stream if streams else None), self.limited(columns, rows, inputs))
 
     def refitted(self, model: Model, rows: Rows, inputs: Array, forget: float, groups: Any) -> Model:

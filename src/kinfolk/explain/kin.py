@@ -273,7 +273,7 @@ def population_of(gram: GramStats, kin: NDArray[np.bool_], joint: Joint | None) 
     """
     scale = feature_scale(gram)
     gram = gram.rescaled(scale)
-    if not (gram.n > 1).any():  # a row or less per task: no slopes
+    if not (gram.n[kin] > 1).any():  # a row or less per task: no slopes
         return None
     # Slopes often vary along few common directions, and then pairs are near that no group makes: all covariances are
     # estimated where there are tasks enough for them.

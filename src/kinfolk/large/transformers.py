@@ -41,13 +41,7 @@ class FeaturePlan:
 
 def plan_features(model: MultiTaskRegressor, columns: tuple[str, ...]) -> FeaturePlan:
     """What to do with the `features` of a model, or an error that says what can be done."""
-    if getattr(model, "trunk", None) is not None:
-        raise ValueError("a trunk is fitted to rows, not to statistics: fit(X, y) on a sample, or use trunk=None")
-    if model.needs_rows():
-        raise ValueError(
-            f"{type(model).__name__} goes over its rows many times, so it cannot be fitted out of memory. Place the "
-            "basis functions on a sample: GAMTLCV(features=FrozenEstimator(RBFFeatures().fit(sample)))"
-        )
+    check_statistics_suffice(model)
     features = model.features
     if features is None:
         return FeaturePlan()
@@ -60,6 +54,17 @@ def plan_features(model: MultiTaskRegressor, columns: tuple[str, ...]) -> Featur
         f"features={features!r} has to be fitted on rows, and these stream by only once. Fit it on a sample and freeze "
         "it: features=sklearn.frozen.FrozenEstimator(transformer.fit(sample)). StandardScaler() works as it is."
     )
+
+
+def check_statistics_suffice(model: MultiTaskRegressor) -> None:
+    """Refuse a model that needs the rows themselves, with what can be done."""
+    if getattr(model, "trunk", None) is not None:
+        raise ValueError("a trunk is fitted to rows, not to statistics: fit(X, y) on a sample, or use trunk=None")
+    if model.needs_rows():
+        raise ValueError(
+            f"{type(model).__name__} goes over its rows many times, so it cannot be fitted out of memory. Place the "
+            "basis functions on a sample: GAMTLCV(features=FrozenEstimator(RBFFeatures().fit(sample)))"
+        )
 
 
 def standardised(

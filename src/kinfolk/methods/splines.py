@@ -92,12 +92,14 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         """The same curves with knots among other rows; an input that has too few values there has terms of 0."""
         found = SplineFeatures(self.knots).fit(X)
         there = copy(self)
-        at = np.searchsorted(self.columns_, found.columns_)
+        # Some rows may carry a curve that all rows together do not: waves of whole days have ties among more of them.
+        known = np.isin(found.columns_, self.columns_)
+        at = np.searchsorted(self.columns_, found.columns_[known])
         there.ends_ = self.ends_.copy()
-        there.ends_[:, at] = found.ends_
+        there.ends_[:, at] = found.ends_[:, known]
         for name in ("knots_", "weights_", "lines_"):
             values = np.zeros_like(getattr(self, name))
-            values[at] = getattr(found, name)
+            values[at] = getattr(found, name)[known]
             setattr(there, name, values)
         return there
 

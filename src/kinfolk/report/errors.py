@@ -15,6 +15,7 @@ from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.independent import Independent
 from kinfolk.methods.model import Model
 from kinfolk.methods.pooled import Pooled
+from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
@@ -75,15 +76,7 @@ def task_errors(
     common = f"{len(folds)}-fold cross-validation on the rows given, {whole}"
     own, pooled = (errors.among(folds.has_both()) for errors in _ridges(folds, model.curve_terms))
     if model.held_out is not None and model.held_out.without_graph is not None:
-        others = {"without graph": model.held_out.without_graph}
-        said = (
-            f"{common}. The model chose its parameters on these same folds, so its errors are a little too good; so do "
-            "the two ridges theirs. All on the same features"
-            f"{', the ridges without curves' if model.curve_terms else ''}."
-        )
-        chance = model.details.get("own_chance_")  # on these same folds
-        known = None if chance is None else chance.values
-        return TaskErrors(model.held_out.errors, own.by_task(), pooled.by_task(), said, others, known)
+        return _of_own_folds(model, model.held_out, own, pooled, common)
     method = clone(model.method)
     rounds = ""
     if gram.n_tasks > MANY and "max_iter" in method.quick:
@@ -99,12 +92,30 @@ def task_errors(
     return TaskErrors(trial.errors.by_task(), own.by_task(), pooled.by_task(), said, chance=chance)
 
 
+def _of_own_folds(model: Model, held_out: HeldOut, own: Errors, pooled: Errors, common: str) -> TaskErrors:
+    """The errors that a model brings, beside those of a ridge per task on the same folds where it brings them too."""
+    assert held_out.without_graph is not None
+    lines = ", the ridges without curves" if model.curve_terms else ""
+    known = model.details.get("own_errors_")  # files of earlier versions have none
+    by_task = own.by_task() if known is None else np.where(np.isnan(known.values), own.by_task(), known.values)
+    which = "these same folds" if known is None else "the folds of its fit, as the ridge per task did"
+    said = (
+        f"{common}. The model chose its parameters on {which}, so its errors are a little too good; so do "
+        f"the two ridges theirs. All on the same features{lines}."
+    )
+    chance = model.details.get("own_chance_")
+    others = {"without graph": held_out.without_graph}
+    return TaskErrors(
+        held_out.errors, by_task, pooled.by_task(), said, others, None if chance is None else chance.values
+    )
+
+
 def _folds(model: Model, rows: Rows, X: Array, gram: GramStats, groups: Any) -> Folds:
     """The folds of the model's own search, as far as they can be drawn again; else a few."""
     cv: Any = FOLDS if gram.n_tasks <= MANY else FOLDS_MANY
     seed: Any = 0
     if "n_splits_" in model.details:
-        cv = model.details["n_splits_"] if isinstance(model.method.cv, Integral) else model.method.cv
+        cv = max(model.details["n_splits_"], 2) if isinstance(model.method.cv, Integral) else model.method.cv
         seed = model.method.random_state
     if groups is not None and isinstance(cv, int) and not isinstance(groups, InTime):
         cv = min(cv, len(np.unique(np.asarray(groups))))
