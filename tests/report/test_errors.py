@@ -1,6 +1,7 @@
 """Errors beside the page's baselines are held-out errors, by a plain reference."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -9,6 +10,7 @@ from kinfolk.baselines import Independent
 from kinfolk.report.errors import same_rows, task_errors
 from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.tasks import read_rows
+from kinfolk.rows.time_order import in_order
 from problems import frame
 
 
@@ -104,3 +106,14 @@ def test_a_model_fitted_in_time_stands_beside_a_ridge_on_its_own_folds(data):
     np.testing.assert_array_equal(found.model, model.cv_errors_)
     np.testing.assert_array_equal(found.own, model.own_errors_)
     assert "the folds of its fit" in found.protocol
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # few times, and one line for all
+def test_two_times_are_too_few_to_judge_a_model_that_chooses_by_folds():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"who": np.repeat(np.arange(8), 2), "x": rng.normal(size=16)})
+    y = table["x"].to_numpy() + rng.normal(size=16)
+    year = np.tile([2000, 2005], 8)
+    model = GAMTLCV(task="who").fit(table, y, time=year)
+    found = errors_of(model, table, y, groups=in_order(None, year, table, 16))
+    assert np.isnan(found.model).all() and "too few times" in found.protocol

@@ -87,6 +87,10 @@ def task_errors(
         "their penalty on these folds. All on the same features, as fitted on all rows."
     )
     splits = splits_of(folds, nested=method.wants_folds())
+    if not splits:  # two times: what is before the second cannot be divided once more
+        unknown = np.full(gram.n_tasks, np.nan)
+        few = f"{common}. There are too few times to judge the model, which chooses its parameters on times before."
+        return TaskErrors(unknown, own.by_task(), pooled.by_task(), few)
     trial = try_one(method, splits, callback, "report: errors by fold")
     chance = trial.errors.chance_of_rise(own) if trial.errors.rows.shape == own.rows.shape else None
     return TaskErrors(trial.errors.by_task(), own.by_task(), pooled.by_task(), said, chance=chance)
