@@ -58,6 +58,8 @@ def import_seconds(code, repeats=7):
 
 def main():
     print(f"{'tasks':>7} {'rows':>8} {'d':>4} {'GAMTL':>10} {'Ridge loop':>10} {'ratio':>8}")
+    for tasks in (30, 100, 300):
+        compare(tasks, 20 * tasks, 20, 4)
     compare(42, 5875, 18, 5)
     compare(1000, 20_000, 20, 2)
     compare(10_000, 200_000, 20, 1)

@@ -17,9 +17,9 @@ from kinfolk.methods.gamtl.calibrate import mixed_model
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.rbf_search import TaskRows
 from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.tolerances import MIXED_MODEL
 
 MOST_ENDS = 6  # that are tried, those with the most rows
-TOLERANCE = 1e-3  # of the mixed model, as in mixtures
 
 Mask = NDArray[np.bool_]
 
@@ -67,6 +67,6 @@ def _of_slopes(data: TaskRows, end: _End) -> Array:
     """What random slopes of the inner rows predict for those at the end; curves are nearly lines beyond their rows."""
     gram = data.gram(data.X, end.inner).with_rows()
     scale = feature_scale(gram)
-    model = mixed_model(gram.rescaled(scale), "diagonal", "random", TOLERANCE)
+    model = mixed_model(gram.rescaled(scale), "diagonal", "random", MIXED_MODEL)
     t = np.searchsorted(gram.labels, data.labels[data.codes[end.judged]])
     return np.asarray(model.intercept[t] + np.einsum("nd,nd->n", data.X[end.judged] / scale, model.coef[t]))
