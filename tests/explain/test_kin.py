@@ -143,13 +143,13 @@ def test_the_sentence_names_the_feature_that_was_made_to_differ(monkeypatch, exa
 
 
 def test_a_pair_is_called_a_pair():
-    W = np.ones((10, 3))
-    W[8:] = [[6.0, -6.0, 6.0]]
+    W = np.ones((10, 6))  # with three features the probability is 0.8, and whether it is drawn above 0.9 is chance
+    W[8:] = [[6.0, -6.0] * 3]
     found = communities(GAMTL(task=0, neighbors=3).fit(*drawn(W, 40, 1)))
     (said,) = [group.said for group in found if group == [8, 9]]
     assert (
         said.startswith("Pair (8 and 9)")
-        and "; a sure pair: the two have the same slopes with a probability of 0.9" in said
+        and "; a sure pair: the two have the same slopes with a probability of 1.00" in said
     )
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.explain.draws import FreshNoise, Reweighted
-from kinfolk.explain.groupings import Pairs
+from kinfolk.explain.groupings import Pairs, together
 from kinfolk.explain.joint import Joint, graph_of, joint_of, position, quietly, rows_like
 from kinfolk.explain.kin import TEST_LEVEL, CommonPopulation, population_of, related
 from kinfolk.methods.gamtl.coupling import GraphCoupling
@@ -25,7 +27,8 @@ from kinfolk.solvers.graph.edges import entries
 from kinfolk.threads import on_few_threads
 
 STEPS = 15_000  # Gibbs steps in a resample: fewer than for `kinship`, as there are many resamples
-SWEEPS = 3, 15  # but at least and at most so many per task
+SWEEPS = 3, 15  # but at least and at most so many per task, a third of which is not counted
+AT_ONCE = 25  # resamples whose groups are drawn together: more take as long for each, and progress comes late
 EVERY_PAIR = 1000  # tasks up to which every pair is judged, and beyond only those that are joined
 TOLERANCE = 1e-4  # of the alternation in a resample
 
@@ -132,11 +135,15 @@ def edge_confidence(
     resample = _Resample(model, joint, _kin_among(model, joint), 2 * joint.cautious_noise, _pairs(joint.graph))
     kin = sparse.csr_array(2 * joint.gram.labels.shape)
     joined = kin.copy()
-    jobs = (delayed(resample.read)(source, own) for own in rng.spawn(n))
-    for k, (probability, edges) in enumerate(Parallel(n_jobs=n_jobs, return_as="generator")(jobs)):
-        kin += probability
-        joined += edges
-        report(callback, "edge confidence", k + 1, n)
+    rngs = rng.spawn(n)
+    step = min(resample.at_once, -(-n // effective_n_jobs(n_jobs)))
+    jobs = (delayed(resample.read)(source, rngs[k : k + step]) for k in range(0, n, step))
+    done = itertools.count(1)
+    for batch in Parallel(n_jobs=n_jobs, return_as="generator")(jobs):
+        for probability, edges in batch:
+            kin += probability
+            joined += edges
+            report(callback, "edge confidence", next(done), n)
     confidence, joined = (
         TaskGraph(sparse.csr_array(M / n), joint.gram.labels).expanded(model.labels).adjacency for M in (kin, joined)
     )
@@ -182,22 +189,34 @@ class _Resample:
     noise: Array
     pairs: Pairs
 
+    @property
+    def at_once(self) -> int:
+        """How many resamples are read together."""
+        return AT_ONCE if self.population is None else min(AT_ONCE, self.population.at_once)
+
     def read(
-        self, source: FreshNoise | Reweighted, rng: np.random.Generator
-    ) -> tuple[sparse.csr_array, sparse.csr_array]:
-        """Probabilities that pairs are kin, and the pairs joined in the graph that would be shown, both (T, T)."""
-        gram = source.draw(rng)
-        if gram.n_tasks != self.joint.gram.n_tasks:
-            gram = gram.reindex(self.joint.gram.labels)
-        T = gram.n_tasks
-        probability = sparse.csr_array((T, T))
-        if self.population is not None:
-            sweeps = int(np.clip(STEPS // T, *SWEEPS))
-            shares = self.population.on(gram, self.noise).together(rng, self.pairs, sweeps)
+        self, source: FreshNoise | Reweighted, rngs: Sequence[np.random.Generator]
+    ) -> list[tuple[sparse.csr_array, sparse.csr_array]]:
+        """Of some resamples, probabilities that pairs are kin, and the pairs joined in the shown graph, all (T, T)."""
+        grams = [source.draw(rng) for rng in rngs]
+        if grams[0].n_tasks != self.joint.gram.n_tasks:
+            grams = [gram.reindex(self.joint.gram.labels) for gram in grams]
+        kin = self._kin(grams, rngs)
+        return [(k, self._shown(gram).astype(bool).astype(float)) for k, gram in zip(kin, grams, strict=True)]
+
+    def _kin(self, grams: Sequence[GramStats], rngs: Sequence[np.random.Generator]) -> list[sparse.csr_array]:
+        T = grams[0].n_tasks
+        if self.population is None:
+            return [sparse.csr_array((T, T)) for _ in grams]
+        sweeps = int(np.clip(STEPS // T, *SWEEPS))
+        uncounted = sweeps // 3
+        said = self.population.messages(grams, self.noise)
+        found = []
+        for shares in together(said, rngs, self.pairs, uncounted=uncounted, counted=sweeps - uncounted):
             i, j = (axis[shares > 0] for axis in self.pairs)
             upper = sparse.coo_array((shares[shares > 0], (i, j)), shape=(T, T))
-            probability = sparse.csr_array(upper + upper.T)
-        return probability, self._shown(gram).astype(bool).astype(float)
+            found.append(sparse.csr_array(upper + upper.T))
+        return found
 
     def _shown(self, gram: GramStats) -> sparse.csr_array:
         """The graph that would be shown."""

@@ -3,6 +3,10 @@
 The prior: a task stands alone with an unknown probability (uniform); the others sit in groups by a Chinese restaurant
 process that opens few of them. One process for both would pay for many lone tasks by splitting groups: of 8 kin among
 30 tasks (20 rows, 5 features, five draws) it found 17 % of the pairs, and the two find 46 % (probability of 0.9).
+
+Many chains of Gibbs draws advance in step, each with random numbers of its own, so that a draw is a few operations on
+arrays for all of them. What a task says is one matrix, which sums over a group: N, with u as one row more. The Cholesky
+factor of I plus that sum then has both parts of the evidence, log det on its diagonal and L^-1 U in its last row.
 """
 
 from __future__ import annotations
@@ -12,130 +16,178 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import gammaln
 
 from kinfolk.rows.gram import Array
 
-SWEEPS = 6_000  # Gibbs steps in all, at least LEAST_SWEEPS per task; the first third is not counted
-LEAST_SWEEPS = 21
-MOST_SWEEPS = 60
 LEAST_OPEN = 0.1  # alpha of the Chinese restaurant process: from this to one for 20 tasks; larger ones split groups
 TASKS_PER_OPENNESS = 20
-Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]  # positions of both tasks
+OPENNESS = 15  # values of alpha
+SLOTS = 8  # for groups, at first; there are more as they are needed
+Index = NDArray[np.intp]
+Pairs = tuple[Index, Index]  # positions of both tasks
 
 
 @dataclass(frozen=True, eq=False)
 class Messages:
-    """What every task says about the common part of its group, at one width of the groups.
+    """What every task says about the common part of its group, at W widths of the groups, for S chains.
 
     Attributes
     ----------
-    u, N : (T, r) and (T, r, r), see `kinfolk.explain.kin`; for several sets of statistics u is (T, r, S)
-    constant : log likelihood of all tasks that does not depend on the grouping, but on the width; one for every set
+    bordered : (S, T, W, r + 1, r + 1), N with u as its last row; see `kinfolk.explain.kin`. The last column is not read
+    constant : (S, W), log likelihood of all tasks that does not depend on the grouping, but on the width
     """
 
-    u: Array
-    N: Array
+    bordered: Array
     constant: Array
 
 
-def together(widths: Sequence[Messages], rng: np.random.Generator, pairs: Pairs, sweeps: int | None = None) -> Array:
-    """Share of drawn groupings in which the two tasks of every pair are in one group.
+def together(
+    said: Messages, rngs: Sequence[np.random.Generator], pairs: Pairs, *, uncounted: int, counted: int
+) -> Array:
+    """Share of drawn groupings in which the two tasks of every pair are in one group, (S, pairs).
 
     Parameters
     ----------
-    widths : what tasks say at every width that groups may have, the widest last; the width is drawn as well
-    sweeps : Gibbs steps per task; by default as many as a single answer wants
+    said : what tasks say at every width that groups may have, the widest last; the width is drawn as well
+    rngs : one for every chain
+    uncounted, counted : Gibbs steps per task before groupings are counted, at least one, and then
     """
-    T = len(widths[0].u)
-    sweeps = sweeps or int(np.clip(SWEEPS // T, LEAST_SWEEPS, MOST_SWEEPS))
-    grouping = _Grouping(widths[-1])
+    T = said.bordered.shape[1]
+    sweeps = uncounted + counted
+    order = np.stack([rng.permuted(np.tile(np.arange(T), (sweeps, 1)), axis=1) for rng in rngs], axis=-1)
+    chance = np.stack([rng.random((sweeps, T + 2)) for rng in rngs], axis=-1)
+    chains = _Chains(said)
     i, j = pairs
-    counted = np.zeros(len(i))
-    alpha = 1.0
+    found = np.zeros((len(rngs), len(i)))
     for sweep in range(sweeps):
-        for t in rng.permutation(T):
+        for t, random in zip(order[sweep], chance[sweep, :T], strict=True):
             # In the first sweep all go into groups: starting from lone tasks, weak groups took 40 sweeps to form.
-            grouping.draw(t, alpha, rng, may_stand_alone=sweep > 0)
-        alpha = _draw_alpha(grouping.size, rng)
-        grouping.take(widths[_drawn([grouping.evidence(width) for width in widths], rng)])
-        if sweep >= sweeps // 3:
-            counted += (grouping.member[i] == grouping.member[j]) & (grouping.member[i] >= 0)
-    return counted / (sweeps - sweeps // 3)
+            chains.draw(t, random, may_stand_alone=sweep > 0)
+        chains.draw_alpha(chance[sweep, T])
+        chains.draw_width(chance[sweep, T + 1])
+        if sweep >= uncounted:
+            group = chains.member[:, i]
+            found += (group == chains.member[:, j]) & (group >= 0)
+    return found / counted
 
 
-class _Grouping:
-    """A grouping of all tasks, with the sums over every group; at first all tasks stand alone."""
+class _Chains:
+    """One grouping of all tasks per chain, with the sums over every group; at first all tasks stand alone."""
 
     def __init__(self, said: Messages) -> None:
-        T = len(said.u)
-        self.member: NDArray[np.intp] = np.full(T, -1)  # -1 stands alone
-        self.size = np.zeros(T + 1)
-        self.take(said)
-
-    def take(self, said: Messages) -> None:
-        """The same grouping at another width."""
+        S, T, W, q, _ = said.bordered.shape
         self.said = said
-        self.alone = evidence(said.u, said.N)
-        self.U, self.S = self._sums(said)
+        self.chain = np.arange(S)
+        # One width at a time: it takes copies of what all tasks say.
+        self.alone = np.stack([evidence(said.bordered[:, :, w] + np.eye(q)) for w in range(W)], axis=-1)
+        self.member: Index = np.full((S, T), -1)  # -1 stands alone
+        self.width = np.full(S, W - 1)
+        self.alpha = np.ones(S)
+        self.size = np.zeros((S, SLOTS))
+        self.held = np.zeros((S, SLOTS))  # evidence of every group
+        self.sums = np.empty((S, SLOTS, q, q))  # I and what its tasks say
 
-    def evidence(self, said: Messages) -> float:
-        """Log likelihood of all tasks, grouped like this, at a width."""
-        U, S = self._sums(said)
-        there = self.size > 0
-        lone = self.member < 0
-        return float(evidence(U[there], S[there]).sum() + evidence(said.u[lone], said.N[lone]).sum() + said.constant)
-
-    def draw(self, t: int, alpha: float, rng: np.random.Generator, *, may_stand_alone: bool = True) -> None:
-        """A place for one task given those of all others: alone, an old group by size and evidence, or a new one."""
-        if self.member[t] >= 0:
-            self._move(t, self.member[t], -1)
-        self.member[t] = -1
-        there = np.flatnonzero(self.size > 0)
-        joined = evidence(self.U[there] + self.said.u[t], self.S[there] + self.said.N[t])
-        gain = joined - evidence(self.U[there], self.S[there])
-        grouped = self.size.sum()
+    def draw(self, t: Index, random: Array, *, may_stand_alone: bool = True) -> None:
+        """A place for one task per chain given those of all others: alone, in an old group, or in a new one."""
+        said = self.said.bordered[self.chain, t, self.width]
+        alone = self.alone[self.chain, t, self.width]
+        gain = self._gains_without(t, said)
+        grouped = self.size.sum(axis=1)
+        K = self.size.shape[1]
+        weight = np.empty((len(t), K + 2))
         # Beta(1, 1) for the share of lone tasks: alone : grouped = (others alone + 1) : (others grouped + 1).
-        prior = np.log((grouped + 1) / (grouped + alpha))
-        new = prior + np.log(alpha) + self.alone[t]
-        alone = np.log(len(self.member) - grouped) + self.alone[t] if may_stand_alone else -np.inf
-        chosen = _drawn(np.concatenate([prior + np.log(self.size[there]) + gain, [new, alone]]), rng)
-        if chosen <= len(there):
-            empty = int(np.argmin(self.size))
-            self.member[t] = there[chosen] if chosen < len(there) else empty
-            self._move(t, self.member[t], 1)
+        weight[:, :K] = np.log(self.size, out=np.full(self.size.shape, -np.inf), where=self.size > 0) + gain
+        weight[:, K] = np.log(self.alpha) + alone
+        weight[:, : K + 1] += np.log((grouped + 1) / (grouped + self.alpha))[:, None]
+        weight[:, K + 1] = np.log(self.member.shape[1] - grouped) + alone if may_stand_alone else -np.inf
+        chosen = _drawn(weight, random)
+        self.member[self.chain, t] = np.where(chosen < K, chosen, -1)
+        old = np.flatnonzero(chosen < K)
+        self._join(old, chosen[old], said[old], gain[old, chosen[old]])
+        new = np.flatnonzero(chosen == K)
+        if len(new):
+            self._open(new, t[new], said[new], alone[new])
 
-    def _move(self, t: int, group: int, sign: int) -> None:
-        self.size[group] += sign
-        self.U[group] += sign * self.said.u[t]
-        self.S[group] += sign * self.said.N[t]
+    def _gains_without(self, t: Index, said: Array) -> Array:
+        """Take a task per chain out of its group; how much the evidence of every group then gains by it."""
+        own = self.member[self.chain, t]
+        inside = np.flatnonzero(own >= 0)
+        self.size[inside, own[inside]] -= 1
+        self.sums[inside, own[inside]] -= said[inside]
+        s, g = np.nonzero(self.size)
+        home = g == own[s]
+        # What its own group has with the task is known; what it has without it is not. In the others it is the reverse.
+        asked = self.sums[s, g]
+        asked[~home] += said[s[~home]]
+        found = evidence(asked)
+        gain = np.zeros(self.size.shape)
+        gain[s, g] = np.where(home, -1, 1) * (found - self.held[s, g])
+        self.held[s[home], g[home]] = found[home]
+        return gain
 
-    def _sums(self, said: Messages) -> tuple[Array, Array]:
-        inside = np.flatnonzero(self.member >= 0)
-        U = np.zeros((len(self.size), said.u.shape[1]))
-        S = np.zeros((len(self.size), *said.N.shape[1:]))
-        np.add.at(U, self.member[inside], said.u[inside])
-        np.add.at(S, self.member[inside], said.N[inside])
-        return U, S
+    def _join(self, s: Index, group: Index, said: Array, gain: Array) -> None:
+        self.size[s, group] += 1
+        self.sums[s, group] += said
+        self.held[s, group] += gain
+
+    def _open(self, s: Index, t: Index, said: Array, alone: Array) -> None:
+        """A group for one task in some chains."""
+        slot = np.argmin(self.size[s], axis=1)
+        self.member[s, t] = slot
+        self.sums[s, slot] = np.eye(said.shape[-1])  # what its last tasks left there is rounding
+        self.held[s, slot] = 0.0
+        self._join(s, slot, said, alone)
+        if self.size.all(axis=1).any():  # there must be room for one more
+            self.size, self.held, self.sums = (
+                np.concatenate([full, np.zeros_like(full)], axis=1) for full in (self.size, self.held, self.sums)
+            )
+
+    def draw_alpha(self, random: Array) -> None:
+        """How ready the prior is to open groups, given their sizes; on a grid."""
+        count = np.count_nonzero(self.size, axis=1)[:, None]
+        alpha = np.geomspace(LEAST_OPEN, max(1.0, self.member.shape[1] / TASKS_PER_OPENNESS), OPENNESS)
+        log_density = count * np.log(alpha) + gammaln(alpha) - gammaln(alpha + self.size.sum(axis=1)[:, None])
+        self.alpha = alpha[_drawn(log_density, random)]
+
+    def draw_width(self, random: Array) -> None:
+        """The width of the groups, given their tasks; sums are made anew, which also rids them of rounding."""
+        S, T, W, q, _ = self.said.bordered.shape
+        K = self.size.shape[1]
+        chain, t = np.nonzero(self.member >= 0)
+        places = chain * K + self.member[chain, t], chain * T + t
+        gather = sparse.csr_array((np.ones(len(t)), places), shape=(S * K, S * T))
+        sums = (gather @ self.said.bordered.reshape(S * T, -1)).reshape(S, K, W, q, q) + np.eye(q)
+        held = np.zeros((S, K, W))
+        there = self.size > 0
+        held[there] = evidence(sums[there])
+        lone = np.where((self.member < 0)[:, :, None], self.alone, 0.0).sum(axis=1)
+        self.width = _drawn(held.sum(axis=1) + lone + self.said.constant, random)
+        self.held = held[self.chain, :, self.width]
+        self.sums = sums[self.chain, :, self.width]
 
 
-def _drawn(weight: Array | list[float], rng: np.random.Generator) -> int:
-    """One of several, by the logarithms of their probabilities up to a constant."""
-    p = np.cumsum(np.exp(np.asarray(weight) - np.max(weight)))
-    return int(np.searchsorted(p, p[-1] * rng.random()))
+def _drawn(weight: Array, random: Array) -> Index:
+    """One of several in every row, by the logarithms of their probabilities up to a constant."""
+    p = np.cumsum(np.exp(weight - weight.max(axis=1, keepdims=True)), axis=1)
+    return np.argmax(p > (p[:, -1] * random)[:, None], axis=1)
 
 
-def _draw_alpha(size: Array, rng: np.random.Generator) -> float:
-    """How ready the prior is to open groups, given their sizes; on a grid."""
-    count = int((size > 0).sum())
-    alpha = np.geomspace(LEAST_OPEN, max(1.0, len(size) / TASKS_PER_OPENNESS), 15)
-    return float(alpha[_drawn(count * np.log(alpha) + gammaln(alpha) - gammaln(alpha + size.sum()), rng)])
+def evidence(bordered: Array) -> Array:
+    """U' M^-1 U / 2 - log det M / 2 of matrices M >= I with U as one row more; the last entry is written over.
 
+    Examples
+    --------
+    9 / 2 / 2 - log(2) / 2:
 
-def evidence(u: Array, N: Array) -> Array:
-    """u' (I + N)^-1 u / 2 - log det (I + N) / 2 of every task or group: (m,), or (m, S) for u of shape (m, r, S)."""
-    L = np.linalg.cholesky(np.eye(N.shape[-1]) + N)
-    z = np.linalg.solve(L, u if u.ndim == 3 else u[:, :, None])
-    logdet = np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1, keepdims=True)
-    found = 0.5 * np.square(z).sum(axis=1) - logdet
-    return found if u.ndim == 3 else found[:, 0]
+    >>> evidence(np.array([[2.0, 0.0], [3.0, 0.0]])).round(4)
+    np.float64(1.9034)
+    """
+    U = bordered[..., -1, :-1]
+    # A factor exists if the last entry is larger than U' M^-1 U, which is at most U'U.
+    bordered[..., -1, -1] = 2 + 2 * np.einsum("...r,...r->...", U, U)
+    L = np.linalg.cholesky(bordered)
+    z = L[..., -1, :-1]
+    logdet = np.log(np.diagonal(L, axis1=-2, axis2=-1)[..., :-1]).sum(axis=-1)
+    return 0.5 * np.einsum("...r,...r->...", z, z) - logdet

@@ -18,8 +18,9 @@ be false.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, logit
 
-from kinfolk.explain.groupings import Messages, Pairs, evidence, together
+from kinfolk.explain.groupings import Index, Messages, together
 from kinfolk.explain.joint import Joint, graph_of, joint_behind, own_residuals, position
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
@@ -48,6 +49,11 @@ NULL_SETS = 39  # of unrelated tasks: the level of the test is 1 / 40 times how 
 TEST_LEVEL = 0.05
 NULL_TASKS = 60  # tasks in each of these sets
 MOST_TASKS = 400  # up to which all pairs are judged by default
+STEPS = 2_000  # Gibbs draws of a chain before its groupings are counted
+SWEEPS = 7, 20  # but at least and at most so many per task: car parks, which have no clear groups, need all of them
+COUNTED = 4  # groupings for every one that is not, shared by the chains
+CHAINS = 12
+CHAINS_NUMBERS = 10_000_000  # that chains hold together: 80 MB
 SHARE_ROUNDS = 30  # of EM for the share of kin
 SHARES = 1e-6, 0.99  # least and largest: at 0 and 1 EM would stay
 ROUGHLY = 1e-2  # tolerance of the mixed model: the population is an estimate from few tasks
@@ -164,7 +170,12 @@ def _judged(model: Model, random_state: Any) -> Kinship | None:
     if population is not None and p_value <= TEST_LEVEL:
         at = np.flatnonzero(model.seen)
         i, j = np.triu_indices(len(at), k=1)
-        probability[at[i], at[j]] = population.together(rng, (i, j))
+        chains = rng.spawn(min(CHAINS, population.at_once))
+        said = population.messages([model.known] * len(chains), population.noise)
+        uncounted = int(np.clip(STEPS // len(at), *SWEEPS))
+        counted = -(-COUNTED * uncounted // len(chains))
+        drawn = together(said, chains, (i, j), uncounted=uncounted, counted=counted)
+        probability[at[i], at[j]] = drawn.mean(axis=0)
         probability += probability.T
     return Kinship(probability, model.labels, p_value)
 
@@ -196,44 +207,61 @@ class CommonPopulation:
     covariance: Array
     scale: Array
 
-    def on(self, gram: GramStats, noise: Array) -> Self:
-        """The same population, of which other statistics of the same tasks come, with other noise."""
-        return replace(self, gram=gram.rescaled(self.scale), noise=_at_least(noise, self.covariance))
+    @property
+    def at_once(self) -> int:
+        """How many chains of groupings are drawn together."""
+        T, d = self.gram.b.shape
+        return max(1, CHAINS_NUMBERS // (len(WITHIN) * T * (d + 1) ** 2))
 
-    def ratios(self, b: Array, tasks: NDArray[np.intp]) -> Array:
+    def ratios(self, b: Array, tasks: Index) -> Array:
         """Log likelihood ratios (pairs, S) of the pairs i < j of tasks, for S sets of their statistics b (S, T, d)."""
-        said = self.messages(b, tasks, WITHIN[-1])
-        alone = evidence(said.u, said.N)
+        u, N, _ = self._said(self.gram.G[tasks], b, self.noise[tasks], WITHIN[-1])
+        u = np.moveaxis(u, 0, -1)
+        alone = _evidence_of_sets(u, N)
         i, j = np.triu_indices(len(tasks), k=1)
         found = np.empty((len(i), len(b)))
-        step = max(1, BLOCK // (said.N[0].size + said.u[0].size))
+        step = max(1, BLOCK // (N[0].size + u[0].size))
         for start in range(0, len(i), step):
             a = i[start : start + step]
             c = j[start : start + step]
             # One m for both against an m for each: what two tasks say about a common m adds up.
-            both = evidence(said.u[a] + said.u[c], said.N[a] + said.N[c])
-            found[start : start + step] = both - alone[a] - alone[c]
+            found[start : start + step] = _evidence_of_sets(u[a] + u[c], N[a] + N[c]) - alone[a] - alone[c]
         return found
 
-    def messages(self, b: Array, tasks: NDArray[np.intp], within: float) -> Messages:
-        """What every task says about the m of its group, if a group has this share of the variance within it.
+    def _said(self, G: Array, b: Array, noise: Array, within: float) -> tuple[Array, Array, Array]:
+        """u, N and the constant of `Messages` for sets of statistics b (S, T, d) of tasks with this noise (T,).
 
-        The statistics b are (T, d), or several sets of them, (S, T, d).
+        All sets may have one G (T, d, d), and then have one N; or each its own.
         """
         value, vector = np.linalg.eigh(self.covariance)
         wide = value > LEAST_DIRECTION * max(float(value[-1]), TINY)
         R = vector[:, wide] * np.sqrt((1 - within) * value[wide])
         V = (vector * np.where(wide, within * value, np.maximum(value, 0.0))) @ vector.T
-        information = self.gram.G[tasks] / self.noise[tasks, None, None]
+        information = G / noise[:, None, None]
         # X'(y - X mu) / sigma2: what the rows say beyond the mean of the population.
-        away = (b - self.gram.G[tasks] @ self.mean) / self.noise[tasks, None]
+        away = (b - G @ self.mean) / noise[:, None]
         widened = np.eye(len(self.mean)) + information @ V
-        K = np.linalg.solve(widened, information)
-        h = times(np.linalg.inv(widened), away)
+        smaller = np.linalg.inv(widened)
+        h = np.matmul(smaller, away[..., None])[..., 0]
         # The likelihood of e alone: it differs between widths, not between groupings.
-        constant = 0.5 * np.einsum("...td,de,...te->...", away, V, h) - 0.5 * np.linalg.slogdet(widened)[1].sum()
-        u = h @ R
-        return Messages(u if u.ndim == 2 else np.moveaxis(u, 0, -1), R.T @ K @ R, constant)
+        constant = 0.5 * np.einsum("std,std->s", away @ V, h) - 0.5 * np.linalg.slogdet(widened)[1].sum(axis=-1)
+        return h @ R, R.T @ smaller @ information @ R, constant
+
+    def messages(self, grams: Sequence[GramStats], noise: Array) -> Messages:
+        """What every task says about the m of its group at all widths, in several sets of its statistics."""
+        # Fresh noise leaves the inputs as they are: their matrices are inverted once for all sets.
+        same = all(gram.G is grams[0].G for gram in grams)
+        rescaled = [gram.rescaled(self.scale) for gram in grams]
+        G = rescaled[0].G if same else np.stack([gram.G for gram in rescaled])
+        b = np.stack([gram.b for gram in rescaled])
+        noise = _at_least(noise, self.covariance)
+        by_width = [self._said(G, b, noise, within) for within in WITHIN]
+        S, T, r = by_width[0][0].shape
+        bordered = np.zeros((S, T, len(WITHIN), r + 1, r + 1))
+        for w, (u, N, _) in enumerate(by_width):
+            bordered[:, :, w, :r, :r] = N
+            bordered[:, :, w, r, :r] = u
+        return Messages(bordered, np.stack([constant for *_, constant in by_width], axis=-1))
 
     def p_value(self, rng: np.random.Generator) -> float:
         """Share of sets of unrelated tasks that look as related as these."""
@@ -250,12 +278,6 @@ class CommonPopulation:
         observed, *unrelated = [evidence_of_kin(ratio) for ratio in self.ratios(np.stack(sets), tasks).T]
         # If nobody is kin the observed set is one of 1 + NULL_SETS that are alike, so that the level is exact.
         return (1 + sum(one >= observed for one in unrelated)) / (1 + NULL_SETS)
-
-    def together(self, rng: np.random.Generator, pairs: Pairs, sweeps: int | None = None) -> Array:
-        """Share of drawn groupings in which the two tasks of every pair are in one group."""
-        everyone = np.arange(len(self.noise))
-        widths = [self.messages(self.gram.b, everyone, within) for within in WITHIN]
-        return together(widths, rng, pairs, sweeps)
 
 
 def related(model: Model) -> NDArray[np.bool_]:
@@ -313,6 +335,14 @@ def shrunk_noise(gram: GramStats) -> Array | None:
         return None
     common = max(float(squared[known].sum() / dof[known].sum()), TINY)
     return common * moderated(squared / np.maximum(dof, 1.0) / common, dof)
+
+
+def _evidence_of_sets(u: Array, N: Array) -> Array:
+    """u' (I + N)^-1 u / 2 - log det (I + N) / 2 of pairs or tasks with the same N in S sets: (m, S) for u (m, r, S)."""
+    L = np.linalg.cholesky(np.eye(N.shape[-1]) + N)
+    z = np.linalg.solve(L, u)
+    logdet = np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1, keepdims=True)
+    return 0.5 * np.square(z).sum(axis=1) - logdet
 
 
 def evidence_of_kin(ratio: Array) -> float:
