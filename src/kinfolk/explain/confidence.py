@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,9 @@ from kinfolk.explain.draws import FreshNoise, Reweighted
 from kinfolk.explain.groupings import Pairs, together
 from kinfolk.explain.joint import Joint, graph_of, joint_of, position, quietly, rows_like
 from kinfolk.explain.kin import TEST_LEVEL, CommonPopulation, population_of, related
+from kinfolk.methods.gamtl.alternate import Alternation
 from kinfolk.methods.gamtl.coupling import GraphCoupling
+from kinfolk.methods.gamtl.problem import Problem
 from kinfolk.methods.gamtl.shown import shown_graph
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.methods.structures import TaskGraph, heaviest_edges
@@ -31,6 +33,8 @@ SWEEPS = 3, 15  # but at least and at most so many per task, a third of which is
 AT_ONCE = 25  # resamples whose groups are drawn together: more take as long for each, and progress comes late
 EVERY_PAIR = 1000  # tasks up to which every pair is judged, and beyond only those that are joined
 TOLERANCE = 1e-4  # of the alternation in a resample
+WEIGHTS_TOL = 1e-6  # residual of its last weight step: noise moves edges far more
+ROUGH_TOL = 1e-4  # and of those before
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +226,7 @@ class _Resample:
         """The graph that would be shown."""
         # Where alpha, beta, gamma are given, the joint optimum itself is shown; else a graph step at coefficients.
         if self.joint.recipe.gamma is not None:
-            return quietly(self.joint.on(gram), tol=TOLERANCE).graph.value
+            return _solved(self.joint.on(gram)).graph.value
         graph, _ = shown_graph(gram, *self._coefficients(gram), self.joint.recipe)
         return graph.adjacency
 
@@ -235,7 +239,7 @@ class _Resample:
                 continue
             equations = part.equations(gram)
             if isinstance(part.coupling, GraphCoupling):
-                V = quietly(part.coupling.problem(equations), tol=TOLERANCE).weights.value
+                V = _solved(part.coupling.problem(equations)).weights.value
             else:
                 inverse: Any = part.coupling.inverse(equations)
                 V = inverse.unknowns(equations.b)
@@ -243,3 +247,7 @@ class _Resample:
             coef += part.shares[:, None] * W
             intercept += part.shares * c
         return coef, intercept
+
+
+def _solved(problem: Problem) -> Alternation:
+    return quietly(replace(problem, weights_tol=WEIGHTS_TOL, rough_tol=ROUGH_TOL), tol=TOLERANCE)

@@ -114,8 +114,11 @@ def laplacian(A: sparse.csr_array) -> sparse.csr_array:
     array([[ 2., -2.],
            [-2.,  2.]])
     """
-    degree = np.asarray(A.sum(axis=1)).ravel()
-    return sparse.csr_array(sparse.diags_array(degree) - A)
+    T = A.shape[0]
+    begins = A.indptr[:-1]  # where the diagonal comes in: a difference of sparse matrices takes four times as long
+    values = np.insert(-A.data, begins, A @ np.ones(T))
+    columns = np.insert(A.indices, begins, np.arange(T))
+    return sparse.csr_array((values, columns, A.indptr + np.arange(T + 1)), shape=A.shape)
 
 
 def squared_distances(W: Array) -> Array:

@@ -81,11 +81,11 @@ def newton(
     c = (2 * gamma / unit) * z
     nearest = nearest_costs(edges, c)
     cap = np.inf if self_loops is None else self_loops / unit
-    lam = np.minimum(lone_multipliers(nearest) if start is None else start / unit, cap)
+    point = _start(edges, c, nearest, None if start is None else start / unit, cap)
     rough = tol >= GRAPH_ROUGH
     dense = edges.size <= DENSE_INTERIOR and not rough
     patience = _patience(nearest, rough=rough, loops=self_loops is not None)
-    point, n_iter = _climb(_Point(edges, c, lam, cap), tol if rough else POLISH * tol, patience)
+    point, n_iter = _climb(point, tol if rough else POLISH * tol, patience)
     a, gap = point.a, point.gap
     method = "newton"
     if gap > tol and dense and self_loops is None:
@@ -106,6 +106,17 @@ def newton(
     delta = np.sqrt(alpha / (2 * beta))
     loops = {"self_loops": delta * (point.held - point.degree)}
     return Solution(delta * a, n_iter, gap, gap <= tol, method, point.lam * unit, details=loops)
+
+
+def _start(edges: EdgeList, c: Array, nearest: Array, lam: Array | None, cap: float) -> _Point:
+    """The point to climb from: given multipliers, or those of every task with its nearest alone."""
+    above = np.minimum(lone_multipliers(nearest), cap)
+    if lam is None:
+        return _Point(edges, c, above, cap)
+    point = _Point(edges, c, np.minimum(lam, cap), cap)
+    # A task that no pair is active for would double its multiplier at best, and hold up all others on its way.
+    lost = (point.degree == 0) & (point.lam < above)
+    return _Point(edges, c, np.where(lost, above, point.lam), cap) if lost.any() else point
 
 
 def _patience(nearest: Array, *, rough: bool, loops: bool) -> int:

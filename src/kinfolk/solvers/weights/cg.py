@@ -139,10 +139,12 @@ def _coarse(system: WeightSystem) -> Operator:
     """Constant on every component: solve with the sum of its H_t. With an anchor all tasks are one component."""
     T, d = system.b.shape
     if system.uniform.any():
-        component = np.zeros(T, int)
         count = 1
     else:
         count, component = connected_components(system.L, directed=False)
+    if count == 1:
+        whole = inverse(system.H.sum(axis=0, keepdims=True))
+        return lambda r: np.repeat(times(whole, r.sum(axis=0, keepdims=True)), T, axis=0)
     gather = sparse.csr_array((np.ones(T), (component, np.arange(T))), shape=(count, T))
     pooled = inverse((gather @ system.H.reshape(T, d * d)).reshape(count, d, d))
     return lambda r: times(pooled, gather @ r)[component]
