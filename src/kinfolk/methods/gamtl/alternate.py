@@ -18,6 +18,7 @@ from kinfolk.words import warn_user
 
 FARTHEST = 100.0  # rounds of the last kind that one may look ahead
 MOMENTUM = 0.7  # of the last round, where rounds gather pace: 1 jumps past good optima, 0.5 takes longer
+COARSE = 1e-4  # tolerance beside which what rough weights lack is nothing
 SETTLED = 0.01  # relative change of edges and degrees in the last round
 
 
@@ -123,8 +124,8 @@ def alternate(
         rise = (value - history[-1]) / max(np.abs(history))  # F may pass through zero on its way
         settled = abs(rise) <= tol and _settled(graph, following)
         # A secant may come to rest at a saddle, and rough weights differ by their last digits: only a round from the
-        # last weights, solved exactly, tells that they are at the end.
-        converged = settled and not ahead and not rough
+        # last weights, solved exactly unless the end may be `COARSE`, tells that they are at the end.
+        converged = settled and not ahead and (not rough or tol >= COARSE)
         if not value <= allowed:
             stopped = rise
             break
@@ -146,10 +147,10 @@ def alternate(
 
 def _settled(before: Solution, after: Solution) -> bool:
     """Whether edges and degrees change little: a graph may weigh little in the objective, but people read it."""
-    edges = abs(after.value - before.value).max() <= SETTLED * after.value.max()
-    if before.dual is None or after.dual is None:
-        return bool(edges)
-    return bool(edges and (np.abs(after.dual - before.dual) <= SETTLED * before.dual).all())
+    degrees = True
+    if before.dual is not None and after.dual is not None:
+        degrees = bool((np.abs(after.dual - before.dual) <= SETTLED * before.dual).all())
+    return degrees and bool(abs(after.value - before.value).max() <= SETTLED * after.value.max())
 
 
 def _what_is_left(converged: bool, stopped: float, max_iter: int) -> str:

@@ -23,7 +23,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
+from scipy.linalg import lapack
 from scipy.sparse.linalg import splu
 
 from kinfolk.rows.gram import Array
@@ -221,7 +222,10 @@ def _newton_step(point: _Point, inner_steps: int, slow: bool) -> tuple[Array, bo
         H[active.i, active.j] = H[active.j, active.i] = off
         H[np.diag_indices(edges.size)] += LAST_DIGIT  # singular by rounding only
         # Transposed, which changes nothing, it is in LAPACK's order and is not copied.
-        return scale * linalg.cho_solve(linalg.cho_factor(H.T, lower=True, overwrite_a=True), scale * g), False
+        _, inner, failed = lapack.dposv(H.T, scale * g, lower=True, overwrite_a=True)
+        if failed:
+            raise np.linalg.LinAlgError(f"the Hessian of {edges.size} tasks is not positive definite")
+        return scale * inner, False
     # A far task has a large multiplier and a gradient that is tiny beside the others': it must not drown in them.
     far = max(1.0, float(lam.max() / np.median(lam)) / FAR)
     forcing = max(ROUNDING, min(ROUGHEST, max(FINEST, point.gap)) / far**2)  # as exact as the gap makes use of
