@@ -114,6 +114,13 @@ def test_the_same_seed_gives_the_same_numbers_in_parallel_too(confidence, model)
     assert (again.confidence != confidence.confidence).nnz == 0
 
 
+def test_how_many_resamples_are_read_together_changes_nothing(confidence, model, monkeypatch):
+    monkeypatch.setattr("kinfolk.explain.kin.CHAINS_NUMBERS", 3 * 12 * 13**2 * 4)  # room for three
+    again = edge_confidence(model, n=20, random_state=5)
+    assert (again.joined != confidence.joined).nnz == 0
+    assert (again.confidence != confidence.confidence).nnz == 0
+
+
 def test_among_many_tasks_only_joined_pairs_are_judged_and_alike(confidence, model, monkeypatch):
     monkeypatch.setattr("kinfolk.explain.confidence.EVERY_PAIR", 5)
     few = edge_confidence(model, n=20, random_state=5).confidence.toarray()

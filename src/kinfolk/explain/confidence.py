@@ -114,7 +114,7 @@ def edge_confidence(
     n : number of resamples
     groups : one label per row (sitting, day); whole groups are resampled
     n_jobs : resamples in parallel, with joblib
-    callback : called with a `Progress` after every resample
+    callback : called with a `Progress` for every resample; up to 25 come at once
 
     Examples
     --------
@@ -196,7 +196,7 @@ class _Resample:
     @property
     def at_once(self) -> int:
         """How many resamples are read together."""
-        return AT_ONCE if self.population is None else min(AT_ONCE, self.population.at_once)
+        return AT_ONCE if self.population is None else min(AT_ONCE, self.population.at_once(len(self.pairs[0])))
 
     def read(
         self, source: FreshNoise | Reweighted, rngs: Sequence[np.random.Generator]

@@ -170,7 +170,7 @@ def _judged(model: Model, random_state: Any) -> Kinship | None:
     if population is not None and p_value <= TEST_LEVEL:
         at = np.flatnonzero(model.seen)
         i, j = np.triu_indices(len(at), k=1)
-        chains = rng.spawn(min(CHAINS, population.at_once))
+        chains = rng.spawn(min(CHAINS, population.at_once(len(i))))
         said = population.messages([model.known] * len(chains), population.noise)
         uncounted = int(np.clip(STEPS // len(at), *SWEEPS))
         counted = -(-COUNTED * uncounted // len(chains))
@@ -207,11 +207,10 @@ class CommonPopulation:
     covariance: Array
     scale: Array
 
-    @property
-    def at_once(self) -> int:
-        """How many chains of groupings are drawn together."""
+    def at_once(self, pairs: int) -> int:
+        """How many chains of groupings are drawn together, for so many pairs."""
         T, d = self.gram.b.shape
-        return max(1, CHAINS_NUMBERS // (len(WITHIN) * T * (d + 1) ** 2))
+        return max(1, CHAINS_NUMBERS // (len(WITHIN) * T * (d + 1) ** 2 + 3 * pairs))
 
     def ratios(self, b: Array, tasks: Index) -> Array:
         """Log likelihood ratios (pairs, S) of the pairs i < j of tasks, for S sets of their statistics b (S, T, d)."""
