@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+import kinfolk.methods.mixture as mixture_module
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, load
 from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.datasets import make_circle, make_groups
@@ -11,7 +12,7 @@ from kinfolk.estimators.grid import Grid
 from kinfolk.judge.errors import paired_gain
 from kinfolk.judge.trials import try_all
 from kinfolk.methods.gamtl.defaults import feature_scale
-from kinfolk.methods.mixture import Member, Mixture, Search, limits
+from kinfolk.methods.mixture import HOPELESS, Member, Mixture, Search, limits
 from kinfolk.methods.shares import best_mixture, cross_errors, mixture_errors, own_ridge_shares
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats, squared_errors
@@ -489,3 +490,36 @@ def test_among_many_tasks_only_the_graph_that_is_shown_takes_all_rounds(T):
     beside = whole if T < 300 else brief
     wanted = (whole.learn(gram).coef + beside.learn(gram).coef) / 2
     np.testing.assert_allclose(mixture.learn(gram).coef, wanted)
+
+
+def test_among_very_many_tasks_a_graph_that_takes_no_part_takes_the_first_rounds(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 1))
+    gram = GramStats.from_rows(X, 2 * X[:, 0] + rng.normal(size=40), np.repeat(np.arange(10), 4))
+    whole, brief = Independent(penalty=1.0), Independent(penalty=50.0)
+    shown = Member("shown", whole, brief=brief)
+    mixture = Mixture([Member("other", whole)], np.ones(1), np.ones((10, 1)), None, shown=shown)
+    for most, wanted in ((10, whole), (9, brief)):
+        monkeypatch.setattr(mixture_module, "DENSE_TASKS", most)
+        np.testing.assert_array_equal(mixture.learn(gram).parts[1].V, wanted.learn(gram).parts[0].V)
+
+
+def _scattered(T, spread, bend=0.0):
+    """Tasks scattered around one mean: random slopes are the right model, and a graph has nothing to find."""
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(T), 10)
+    X = rng.normal(size=(len(task), 8))
+    slopes = 1 + spread * rng.normal(size=(T, 8))
+    y = (X * slopes[task]).sum(axis=1) + bend * X[:, 0] ** 2 + rng.normal(size=len(task))
+    return np.column_stack([task, X]), y
+
+
+@pytest.mark.parametrize("bend", [0.0, 1.0])
+def test_among_many_tasks_graphs_that_lose_to_the_limits_by_far_are_tried_on_one_fold(bend):
+    model = GAMTLCV(task=0, strengths=(1e-3, 1e-2), metrics=("identity",)).fit(*_scattered(300, 0.3, bend))
+    graphs = [row for row in model.cv_results_ if row["name"].startswith("GAMTL")]
+    assert {row["folds"] for row in graphs} == {1}
+    assert not model.graph_helps_ and model.gain_.mean < -HOPELESS
+    assert model.nonlinear_helps_ is (bend > 0)
+    assert model.best_params_ in [{name: row[name] for name in model.best_params_} for row in graphs]
+    assert model.adjacency_.nnz > 0

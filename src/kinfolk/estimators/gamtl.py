@@ -20,6 +20,8 @@ from kinfolk.rows.gram import GramStats
 from kinfolk.solvers.equations import INTERCEPTS
 from kinfolk.solvers.graph import DENSE_TASKS, Candidates
 
+FEW_ROUNDS = 1e-4  # residual of the weights in all rounds but the last, where few of them are wanted
+
 
 @parameters
 class GAMTL(GraphRegressor):
@@ -194,7 +196,8 @@ class GAMTL(GraphRegressor):
         return self.max_iter is None and n_tasks > DENSE_TASKS
 
     def _solvers(self, n_tasks: int) -> dict[str, Any]:
-        return {"weights_solver": self.weights_solver, "graph_solver": self.graph_solver}
+        asked = {"weights_solver": self.weights_solver, "graph_solver": self.graph_solver}
+        return asked | {"rough_tol": FEW_ROUNDS} if self._is_quiet(n_tasks) else asked
 
     def _check_numbers(self, n_tasks: int) -> None:
         given = [value is not None for value in (self.alpha, self.beta, self.gamma)]

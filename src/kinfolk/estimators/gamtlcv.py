@@ -13,6 +13,7 @@ from kinfolk.estimators.found import Chosen, Found
 from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.estimators.grid import Grid
 from kinfolk.judge.errors import Gain
+from kinfolk.judge.trials import Trial
 from kinfolk.methods.curves import (
     MOST_NUMBERS,
     can_bend,
@@ -269,11 +270,12 @@ class GAMTLCV(GraphRegressor):
         found = replace(curves, folds=curves.folds.with_rows())
         has_splines = curves.best is None
         both = search_splines(found, lines) if has_splines else self._search_curves(found)
-        beside = {
-            name: line_beside_curves(member, trial, found, straight.scale)
-            for name, (member, trial) in lines.tried.items()
-        }
-        both.tried = beside | both.tried
+
+        def beside(tried: dict[str, tuple[Member, Trial]]) -> dict[str, tuple[Member, Trial]]:
+            return {name: line_beside_curves(*one, found, straight.scale) for name, one in tried.items()}
+
+        both.tried = beside(lines.tried) | both.tried
+        both.dropped = beside(lines.dropped) | both.dropped
         chosen = self._choose(both)
         gain = both.gain(straight.chosen.mixture, chosen.mixture)
         helps = self.nonlinear is True or bool(gain.mean > max(self.guard * gain.standard_error, LEAST_CURVES))
@@ -345,10 +347,14 @@ class GAMTLCV(GraphRegressor):
         """The mixture with the graph if it is clearly better than that without."""
         weight = search.task_weights()
         without = search.mixture(search.limits(), weight)
-        with_graph = search.mixture(search.limits() + search.finalists(FINALISTS), weight)
+        names = search.finalists(None)
+        if not names:
+            member, trial = search.hopeless_graph()
+            alone = without.errors.only(range(1))
+            return Chosen(replace(without, shown=member), without, False, trial.errors.gain_over(alone))
+        with_graph = search.mixture(search.limits() + names[:FINALISTS], weight)
         gain = search.gain(without, with_graph)
         helps = bool(gain.mean > self.guard * gain.standard_error)
-        names = search.finalists(None)
         if helps:  # the graph that predicts most comes first
             share = np.atleast_2d(with_graph.shares).mean(axis=0)
             order = np.argsort(-share, kind="stable")

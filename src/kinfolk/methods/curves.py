@@ -72,7 +72,7 @@ def line_beside_curves(member: Member, trial: Trial, found: FeatureSearch, scale
     columns = np.arange(D - len(scale), D)
     coef = np.zeros((*trial.coef.shape[:2], D))
     intercept = trial.intercept.copy()
-    for f, features in enumerate(found.by_fold):
+    for f, features in enumerate(found.by_fold[: len(coef)]):  # a member that lost by far was tried on the first
         factor, origin = features.of_lines()
         W = trial.coef[f] / scale
         coef[f][:, columns] = np.divide(W, factor, out=np.zeros_like(W), where=factor > 0)

@@ -32,6 +32,7 @@ from kinfolk.methods.task_mean import LastMean, TaskMean
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.solvers.graph import DENSE_TASKS
 from kinfolk.solvers.ridge import choose_penalty, typical_eigenvalue
 from kinfolk.solvers.tolerances import MIXED_MODEL
 
@@ -66,7 +67,7 @@ class Member:
     name : unique among the members
     method : as it is fitted on all rows
     draft : as it is tried on folds, where the last digits do not matter; by default the same
-    brief : as it is fitted among many tasks where its graph is not shown; by default the same
+    brief : as it is fitted among many tasks where its graph is not shown or takes no part; by default the same
     parameters : what was chosen for it
     has_graph : whether it learns a graph
     """
@@ -155,10 +156,17 @@ class Mixture:
             if member is not self.shown:  # what there is to say about a member, its held-out errors say
                 warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", UserWarning)
-            unread = gram.n_tasks >= MANY and member is not self.shown
-            method = member.brief if unread and member.brief is not None else member.method
-            model = method.learn(gram)
+            model = self._as_fitted(member, gram.n_tasks).learn(gram)
         return replace(model, parts=(replace(model.parts[0], name=member.name),))
+
+    def _as_fitted(self, member: Member, n_tasks: int) -> Learner:
+        """The whole method, or among many tasks its first rounds."""
+        if member.brief is None:
+            return member.method
+        if member is not self.shown:
+            return member.method if n_tasks < MANY else member.brief
+        # A graph that takes no part is shown as the best one at the predictions, wherever its own rounds end.
+        return member.method if member in self.members or n_tasks <= DENSE_TASKS else member.brief
 
 
 def _is_of(part: Part, member: Member | None) -> bool:
@@ -178,13 +186,12 @@ class Search:
 
     def add(self, members: list[Member]) -> None:
         """Try members on every fold; among many tasks those on the first fold alone that lose there by far."""
-        races = len(self.rows) >= MANY and not self.folds.in_time and bool(self.finalists(1))
+        races = len(self.rows) >= MANY and not self.folds.in_time and bool(self.tried)
         first = self._try(members, range(1 if races else len(self.folds)))
         if not races:
             self.tried.update(first)
             return
-        best = self.trial(self.finalists(1)[0]).errors
-        best = best.only(range(1))
+        best = self.trial(min(self.tried, key=self.error)).errors.only(range(1))
         for name, (_, trial) in first.items():
             gain = trial.errors.gain_over(best)
             if gain.mean < -max(HOPELESS, CERTAIN * gain.standard_error):
@@ -247,8 +254,14 @@ class Search:
         return sorted(graphs, key=self.error)[:count]
 
     def best_graph(self) -> Member:
-        """The member with a graph of least error."""
-        return self.member(self.finalists(1)[0])
+        """The member with a graph of least error; where all have lost to the limits, on the fold that showed it."""
+        found = self.finalists(1)
+        return self.member(found[0]) if found else self.hopeless_graph()[0]
+
+    def hopeless_graph(self) -> tuple[Member, Trial]:
+        """The best of those with a graph that were tried on one fold."""
+        graphs = [(member, trial) for member, trial in self.dropped.values() if member.has_graph]
+        return min(graphs, key=lambda one: one[1].errors.tasks())
 
     def best_limit(self) -> str:
         """The member without a graph of least error."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.methods.gamtl.problem import Problem, independent
+from kinfolk.methods.gamtl.problem import Problem
 from kinfolk.rows.gram import TINY, Array, GramStats, evenly_chosen
 from kinfolk.solvers.equations import NormalEquations, normal_equations
 from kinfolk.solvers.graph import DENSE_TASKS, theta_of_weights
@@ -51,16 +51,17 @@ class Recipe:
             return problem
         neighbors = self.neighbors or COUPLED
         key = ("theta", self.metric, self.intercept, self.ridge, neighbors)
+        start = problem.start()
         # All strengths share theta: it comes from the independent fits, which do not feel the graph.
-        theta = gram.once(key, lambda: theta_at_start(problem, neighbors))
+        theta = gram.once(key, lambda: theta_at_start(problem, start, neighbors))
         if problem.candidates.rough and gram.n_tasks > ALL_PAIRS:
-            begin = problem.start() * problem.scale
+            begin = start * problem.scale
             pairs = gram.once(("pairs", *key), lambda: problem.candidates.pairs_at(begin))
             problem.candidates.begin_at(begin, pairs)
-        problem = calibrated(problem, theta, self.strength)
+        problem = calibrated(problem, start, theta, self.strength)
         if gram.n_tasks == 1 or not isinstance(self.self_loops, (int, float)):
             return problem
-        dual = problem.graph_step(problem.start(), None).dual
+        dual = problem.graph_step(start, None).dual
         assert dual is not None
         return replace(problem, self_loops=self.self_loops * float(np.median(dual)))
 
@@ -148,14 +149,13 @@ def mixed_model(gram: GramStats, covariance: str, intercept: str, tol: float, **
     return gram.once(("mixed model", covariance, intercept, tol, *sorted(options.items())), fit)
 
 
-def theta_at_start(problem: Problem, neighbors: float) -> float:
-    """theta for about `neighbors` neighbours in the graph of the independent fits.
+def theta_at_start(problem: Problem, V: Array, neighbors: float) -> float:
+    """theta for about `neighbors` neighbours in the graph of the independent fits V.
 
     Where the fits differ by rounding only (copied tasks, one row per task), rounding would decide who is joined. Theta
     is then taken from the units of the data alone, in which such distances are nothing: all tasks are joined alike.
     """
     equations = problem.equations
-    V = problem.start()
     if _differ_by_rounding(equations, problem.ridge, V, problem.scale > 0):
         unit = float(equations.yy.sum()) / max(float(np.trace(equations.G, axis1=1, axis2=2).sum()), TINY)
         return 1 / unit if np.sqrt(TINY) < unit < 1 / np.sqrt(TINY) else 1.0
@@ -170,7 +170,7 @@ def _differ_by_rounding(equations: NormalEquations, ridge: Array, V: Array, coup
     return bool((apart <= ROUNDING * terms)[:, coupled].all())
 
 
-def calibrated(problem: Problem, theta: float, strength: float) -> Problem:
+def calibrated(problem: Problem, start: Array, theta: float, strength: float) -> Problem:
     """The problem with alpha, beta and gamma for a given theta and a pull of `strength` (docs/maths.md).
 
     theta comes from the independent fits and stays: chosen anew from coupled weights it would follow its own choice,
@@ -182,7 +182,6 @@ def calibrated(problem: Problem, theta: float, strength: float) -> Problem:
     problem = replace(problem, graph_solver="auto")  # what is asked for solves the problem that is made here
     equations = problem.equations
     anchor = problem.anchor
-    start = independent(equations, problem.ridge)
     own = np.diagonal(equations.G, axis1=1, axis2=2)[:, problem.scale > 0].mean()
     target = max(strength, LEAST_STRENGTH) * (own if own > TINY else 1.0)  # features that never vary have no weight
 
@@ -197,7 +196,7 @@ def calibrated(problem: Problem, theta: float, strength: float) -> Problem:
         degree = (1 - anchor) * graph.value.sum() / len(start) + anchor
         gamma = target / (2 * degree)
         if k + 1 < rounds:
-            W = with_gamma(gamma).weight_step(graph.value, W).value
+            W = with_gamma(gamma).weight_step(graph.value, W, rough=True).value
     return replace(with_gamma(gamma), graph_solver=solver, near=W)
 
 
