@@ -291,6 +291,19 @@ def test_a_part_that_follows_the_last_rows_adds_up_with_the_others(wandering, tm
     assert np.isfinite(changed.predict(new, return_std=True)[1]).all()
 
 
+def test_a_task_that_is_solved_anew_goes_on_as_it_ended(wandering, tmp_path):
+    model, table, *_ = wandering
+    model.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz").refit([3])
+    before, after = (next(p for p in m.model_.parts if p.name == "mean of the last rows") for m in (model, again))
+    assert abs(before.share * before.above[3]) > 1
+    np.testing.assert_array_equal(after.above, before.above)
+    W, c = zip(*(p.coefficients(p.equations(again.gram_), p.V) for p in again.model_.parts), strict=True)
+    shares = [p.shares for p in again.model_.parts]
+    np.testing.assert_allclose(np.einsum("mt,mt->t", shares, c), again.intercept_, atol=1e-9)
+    np.testing.assert_allclose(again.predict(table), model.predict(table), atol=0.2)
+
+
 def test_lines_beside_curves_keep_their_errors_and_their_predictions():
     """A line in the features of all has the held-out errors, the coefficients and the deviations that it had alone."""
     table, y = noise_rows(3, 15, d=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,16 +23,18 @@ from kinfolk.rows.tasks import task_codes
 Positions = NDArray[np.intp]
 
 
-def adopted(model: Model, new: GramStats) -> Model:
+def adopted(model: Model, new: GramStats, above: Sequence[Array] | None = None) -> Model:
     """The model with new tasks; those that are there keep their coefficients.
 
     Every part takes the new tasks in: along a graph with the edges and weights that are best for them, all else fixed;
-    without a graph by what all tasks have in common, which a few more of them hardly move.
+    without a graph by what all tasks have in common, which a few more of them hardly move. `above` has for every part
+    what it adds to the mean targets of the new tasks; by default 0.
     """
     assert model.gram is not None
     gram = model.gram + new
     new_at = np.searchsorted(gram.labels, new.labels)
-    parts = [_part_with(part, model.known, new) for part in model.parts]
+    added = above or [np.zeros(new.n_tasks)] * len(model.parts)
+    parts = [_part_with(part, model.known, new, own) for part, own in zip(model.parts, added, strict=True)]
     W = sum((part.share * W for part, W, _ in parts), np.zeros((new.n_tasks, new.n_features)))
     c = sum((part.share * c for part, _, c in parts), np.zeros(new.n_tasks))
     grown = model.among(gram)
@@ -70,6 +73,20 @@ def dropped(model: Model, tasks: Positions) -> Model:
     return with_shown_graph(smaller)
 
 
+def solved_anew(model: Model, tasks: Positions) -> Model:
+    """The model with some tasks solved anew from their statistics, the others fixed.
+
+    Statistics do not say which rows were last: what these add to the mean of a task stays.
+    """
+    assert model.gram is not None
+    place = np.cumsum(model.seen)[tasks] - 1
+    above = [
+        np.zeros(len(tasks)) if part.above is None else np.where(model.seen[tasks], part.above[place], 0.0)
+        for part in model.parts
+    ]
+    return adopted(dropped(model, tasks), model.gram.select(tasks), above)
+
+
 def with_shown_graph(model: Model) -> Model:
     """The model with the graph that people read, made when it is first looked at.
 
@@ -102,8 +119,8 @@ def task_positions(model: Model, tasks: Any) -> Positions:
     return codes
 
 
-def _part_with(part: Part, old: GramStats, new: GramStats) -> tuple[Part, Array, Array]:
-    """A part with new tasks, and their coefficients and intercepts."""
+def _part_with(part: Part, old: GramStats, new: GramStats, added: Array) -> tuple[Part, Array, Array]:
+    """A part with new tasks, to whose mean targets it adds something, and their coefficients and intercepts."""
     labels = np.union1d(old.labels, new.labels)
     old_at = np.searchsorted(labels, old.labels)
     new_at = np.searchsorted(labels, new.labels)
@@ -124,8 +141,8 @@ def _part_with(part: Part, old: GramStats, new: GramStats) -> tuple[Part, Array,
     if shares is not None:
         shares = _merged(len(labels), (old_at, shares), (new_at, np.full(len(new_at), part.share)))
     if above is not None:
-        above = _merged(len(labels), (old_at, above), (new_at, np.zeros(len(new_at))))
-    return replace(part, coupling=coupling, V=merged, own_shares=shares, above=above), W, c
+        above = _merged(len(labels), (old_at, above), (new_at, added))
+    return replace(part, coupling=coupling, V=merged, own_shares=shares, above=above), W, c + added
 
 
 def _part_of(part: Part, kept: NDArray[np.bool_]) -> Part:
