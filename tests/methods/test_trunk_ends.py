@@ -54,7 +54,7 @@ def test_an_end_of_too_few_rows_is_not_tried():
 
 
 def test_the_ends_with_the_most_rows_are_tried(monkeypatch):
-    monkeypatch.setattr("kinfolk.methods.ends.MOST_ENDS", 1)
+    monkeypatch.setattr("kinfolk.methods.trunk_ends.MOST_ENDS", 1)
     data = trends()
     data.X[:, 1] = data.X[:, 0] ** 4  # few rows lie at its upper end
     found = shares_beyond(data, np.array([[-np.inf, -np.inf], [1.0, 1.0]]), lambda inner, judged: data.y[judged])
@@ -62,7 +62,7 @@ def test_the_ends_with_the_most_rows_are_tried(monkeypatch):
 
 
 def test_many_rows_are_represented_by_some_tasks(monkeypatch):
-    monkeypatch.setattr("kinfolk.methods.ends.MOST_ROWS", 120)
+    monkeypatch.setattr("kinfolk.methods.trunk_ends.MOST_ROWS", 120)
     data = trends()
 
     def predict(inner, judged):

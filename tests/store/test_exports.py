@@ -97,17 +97,6 @@ FEATURES = {
 X = TABLE.drop(columns="who")
 
 
-def test_onnx_follows_curves_beyond_their_ends(tmp_path):
-    model = GAMTL(task="who", features=SplineFeatures(), extrapolate="linear").fit(TABLE, Y)
-    plain = model.predict(TABLE.assign(**(2 * X)))
-    curves = model.features_
-    curves.reach_ = curves.going_on(np.arange(2 * len(curves.columns_)).reshape(2, -1) % 3 > 0).reach_
-    beyond = TABLE.assign(**(2 * X))
-    assert np.abs(model.predict(beyond) - plain).max() > 0.01
-    path = to_onnx(model, tmp_path / "model.onnx")
-    np.testing.assert_allclose(run(path, 2 * X, TABLE.who.astype(object)), model.predict(beyond), rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize("features", FEATURES.values(), ids=FEATURES)
 def test_onnx_predicts_what_the_model_predicts(features, tmp_path):
     model = GAMTL(task="who", features=features).fit(TABLE, Y)

@@ -13,7 +13,6 @@ from kinfolk.estimators.found import Chosen, Found
 from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.estimators.grid import Grid
 from kinfolk.judge.errors import Gain
-from kinfolk.methods.curve_ends import with_ends
 from kinfolk.methods.curves import (
     MOST_NUMBERS,
     can_bend,
@@ -196,11 +195,6 @@ class GAMTLCV(GraphRegressor):
             data = None
             stream = Stream(columns.folds(rows, inputs, gram, fold, in_time))
         model = self._model_of(stream, columns, data)
-        if data is not None and "splines_" in model.details:
-            features = with_ends(data, model)
-            assert stream.splines is not None
-            stream = replace(stream, splines=stream.splines.with_features(features))
-            model = replace(model, details=model.details | {"splines_": features})
         if asked and stream.splines is None and can_bend(inputs):
             model = replace(model, details=model.details | {"nonlinear_gain_": None})
         if groups is None:

@@ -113,15 +113,13 @@ def _bumps(graph: _Graph, step: RBFFeatures, Z: str) -> str:
 
 def _splines(graph: _Graph, step: SplineFeatures, X: str) -> str:
     """The terms of every bent input, (u - k)+^3 times weights minus a line, which fade beyond its ends; the inputs."""
-    zero, three = (graph.constant(np.float64(value)) for value in (0.0, 3.0))
-    reach = np.broadcast_to(step.reach_, step.ends_.shape)
+    zero, one, three = (graph.constant(np.float64(value)) for value in (0.0, 1.0, 3.0))
     parts = []
     for i, column in enumerate(step.columns_):
         low, high = step.ends_[:, i]
         x = graph.op("Gather", X, graph.constant(np.array([column])), axis=1)
         u = graph.op("Div", graph.op("Sub", x, graph.constant(low)), graph.constant(high - low))
-        first, last = (graph.constant(value) for value in reach[:, i])
-        edge = graph.op("Max", graph.op("Min", u, last), first)
+        edge = graph.op("Max", graph.op("Min", u, one), zero)
         cubes = graph.op("Pow", graph.op("Max", graph.op("Sub", edge, graph.constant(step.knots_[i])), zero), three)
         curve = graph.op("MatMul", cubes, graph.constant(step.weights_[i]))
         line = graph.op(

@@ -171,11 +171,6 @@ class FeatureSearch:
         ]
         return _folds_in(data, self.features, slice(None), makers)
 
-    def with_features(self, features: Basis) -> FeatureSearch:
-        """The same with other features of all rows, and of the folds that have these."""
-        by_fold = tuple(features if own is self.features else own for own in self.by_fold)
-        return replace(self, features=features, by_fold=by_fold)
-
     def of_fold(self, f: int, X: Array) -> Array:
         """The features of rows X that fold f was judged by."""
         return _with_width(self.by_fold[f], X, self.folds.total.n_features)

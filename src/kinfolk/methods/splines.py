@@ -19,7 +19,6 @@ ROWS_PER_TERM = 4  # of the median task
 OUTER = 0.05  # quantile of the first knot, and of the last one from above
 LEAST_GAP = 1e-6  # between knots, of the range: an input that is nearly one value has no curve
 FADE = 1.0  # of the range, beyond its ends, over which a curve returns to its line, by a factor of e
-FURTHER = 1.0  # of the range, beyond an end where the slope of a curve has shown to hold
 
 
 class SplineFeatures(TransformerMixin, BaseEstimator):
@@ -31,8 +30,7 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
 
     each minus its line of least squares over the distinct values of the input, in units of what is left. So
     coefficients of the terms say how a relation bends, and those of the inputs where it leads on average. Beyond the
-    range of the input the terms are those of its end, and fade: a curve returns to its line. Where it is to go on, the
-    terms do so over as much as the range again, which beyond the knots is a line.
+    range of the input the terms are those of its end, and fade: a curve returns to its line.
 
     Parameters
     ----------
@@ -42,7 +40,6 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
     ----------
     columns_ : (m,), positions of the inputs with at least K distinct values
     ends_ : (2, m), least and largest value of these
-    reach_ : (2, m), to where the terms go on before they fade, in units of the range; or (2, 1), the same of all
     knots_ : (m, K), in units of the range; weights_ : (m, K, K - 2), of the cubes; lines_ : (m, 2, K - 2)
 
     Examples
@@ -56,7 +53,6 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
     """
 
     linear: ClassVar[bool] = True  # the inputs follow the terms
-    reach_ = np.array([[0.0], [1.0]])  # unless there is more to say
 
     def __init__(self, knots: int = KNOTS) -> None:
         self.knots = knots
@@ -107,19 +103,13 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
             setattr(there, name, values)
         return there
 
-    def going_on(self, on: NDArray[np.bool_]) -> SplineFeatures:
-        """The same curves, which go on with their slope beyond the ends (2, m) that are `on`."""
-        there = copy(self)
-        there.reach_ = np.where(on, [[-FURTHER], [1.0 + FURTHER]], [[0.0], [1.0]])
-        return there
-
     def transform(self, X: Any) -> Array:
         """The terms of all bent inputs, (n, m (K - 2)), and then the inputs."""
         check_is_fitted(self, "columns_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         low, high = self.ends_
         u = (X[:, self.columns_] - low) / (high - low)
-        edge = np.clip(u, *self.reach_)
+        edge = np.clip(u, 0.0, 1.0)
         cubes = _cubes(edge[:, :, None], self.knots_)
         lines = self.lines_[:, 0] + edge[:, :, None] * self.lines_[:, 1]
         terms = np.einsum("nik,ikj->nij", cubes, self.weights_) - lines

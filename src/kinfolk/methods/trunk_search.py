@@ -15,12 +15,11 @@ from sklearn.utils.validation import has_fit_parameter
 
 from kinfolk.judge.boosting import LEAVES, PATIENCE, ROUNDS
 from kinfolk.judge.errors import Errors
-from kinfolk.methods.ends import Mask
 from kinfolk.methods.extrapolation import trusted_limits, where_lines_hold
 from kinfolk.methods.rbf_search import TaskRows
 from kinfolk.methods.shares import mixture_errors, own_ridge_shares
 from kinfolk.methods.trunk import CATEGORIES, BoostedTrees, Trunk
-from kinfolk.methods.trunk_ends import shares_beyond
+from kinfolk.methods.trunk_ends import Mask, shares_beyond
 from kinfolk.progress import Callback, report
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.rows.time_order import trains
