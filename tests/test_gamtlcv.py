@@ -14,6 +14,8 @@ from kinfolk.judge.trials import try_all
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.mixture import HOPELESS, Member, Mixture, Search, limits
 from kinfolk.methods.shares import best_mixture, cross_errors, mixture_errors, own_ridge_shares
+from kinfolk.methods.task_mean import LastMean
+from kinfolk.methods.uncertainty import uncertainty
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats, squared_errors
 from kinfolk.rows.tasks import read_rows
@@ -290,6 +292,54 @@ def test_a_part_that_follows_the_last_rows_adds_up_with_the_others(wandering, tm
     others = table[:, 0] != 3
     np.testing.assert_allclose(changed.predict(table[others]), expected[others])
     assert np.isfinite(changed.predict(new, return_std=True)[1]).all()
+
+
+@pytest.mark.parametrize("nonlinear", [False, True])
+def test_the_last_rows_of_a_part_lie_where_they_do_among_all_features(wandering, nonlinear):
+    told, table, y, past = wandering
+    when = np.tile(np.arange(40), 10)
+    table, y, when = table[past], y[past], when[past]
+    model = GAMTLCV(task=0, nonlinear=nonlinear, **QUICK).fit(table + np.array([0, 5]), y, time=when)
+    part = next(part for part in model.model_.parts if part.name == "mean of the last rows")
+    held = model.model_.columns.read(table + np.array([0, 5]), "")[0][:, -1]
+    last = when >= 25  # the last of six parts
+    x0 = part.equations(model.gram_).x0[:, -1] * part.units[-1]
+    tasks = table[last, 0].astype(int)
+    np.testing.assert_allclose(x0, np.bincount(tasks, held[last]) / 5, atol=1e-9)
+    np.testing.assert_array_equal(part.last.n, 5)
+
+
+def test_a_mean_of_the_last_rows_is_surest_where_these_lie():
+    """By hand: the noise, that of the mean of so few rows, and the slopes that it does not have."""
+    rng = np.random.default_rng(0)
+    codes = np.repeat(np.arange(20), 12)
+    X = rng.normal(size=(240, 2)) + np.tile(np.arange(12), 20)[:, None] / 4
+    y = X @ [1.0, -0.5] + rng.normal(size=20)[codes] + 0.3 * rng.normal(size=240)
+    last = np.tile(np.arange(12), 20) >= 9
+    gram, few = (GramStats.from_rows(X[rows], y[rows], codes[rows]) for rows in (slice(None), last))
+    model = LastMean(few).learn(gram)
+    known = uncertainty([part.map(gram) for part in model.parts], gram, model.coef, model.intercept)
+    tasks = np.arange(20)
+    at_home = known.std(few.x_mean, tasks) ** 2
+    np.testing.assert_allclose(at_home, known.noise * (1 + 1 / 3), rtol=1e-9)
+    slopes = known.law.covariance[:2, :2] + np.outer(known.law.mean[:2], known.law.mean[:2])
+    away = np.array([2.0, 1.0])
+    expected = at_home + known.kappa * away @ slopes @ away
+    np.testing.assert_allclose(known.std(few.x_mean + away, tasks) ** 2, expected, rtol=1e-9)
+
+
+def test_a_task_that_is_solved_anew_goes_on_as_it_ended(wandering, tmp_path):
+    model, table, *_ = wandering
+    model.save(tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz").refit([3])
+    before, after = (next(p for p in m.model_.parts if p.name == "mean of the last rows") for m in (model, again))
+    assert abs(before.share * before.last.y[3]) > 1
+    for known, kept in zip(before.last, after.last, strict=True):
+        np.testing.assert_array_equal(kept, known)
+    W, c = zip(*(p.coefficients(p.equations(again.gram_), p.V) for p in again.model_.parts), strict=True)
+    shares = [p.shares for p in again.model_.parts]
+    np.testing.assert_allclose(np.einsum("mt,mt->t", shares, c), again.intercept_, atol=1e-9)
+    np.testing.assert_allclose(again.predict(table), model.predict(table), atol=0.2)
 
 
 def test_lines_beside_curves_keep_their_errors_and_their_predictions():

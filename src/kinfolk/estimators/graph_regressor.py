@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 
-from kinfolk.methods.change import adopted, dropped, task_positions, with_shown_graph
+from kinfolk.methods.change import adopted, dropped, solved_anew, task_positions, with_shown_graph
 from kinfolk.methods.method import Face, MultiTaskRegressor
 from kinfolk.methods.model import Model, as_model
 from kinfolk.methods.parameters import parameters
@@ -136,7 +136,6 @@ class GraphRegressor(MultiTaskRegressor):
     def refit(self, tasks: Sequence[Any]) -> Self:
         """Solve anew for some tasks from their statistics, the others fixed."""
         model = as_model(self)
-        assert model.gram is not None
         where = np.unique(task_positions(model, tasks))
-        self.model_ = replace(adopted(dropped(model, where), model.gram.select(where)), stream=model.stream)
+        self.model_ = replace(solved_anew(model, where), stream=model.stream)
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.gamtl.shown import shown_graph
 from kinfolk.methods.late_graph import LateGraph
 from kinfolk.methods.model import ByTask, Model, Part
+from kinfolk.methods.parts import LastRows
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import task_codes
@@ -22,16 +24,18 @@ from kinfolk.rows.tasks import task_codes
 Positions = NDArray[np.intp]
 
 
-def adopted(model: Model, new: GramStats) -> Model:
+def adopted(model: Model, new: GramStats, last: Sequence[LastRows] | None = None) -> Model:
     """The model with new tasks; those that are there keep their coefficients.
 
     Every part takes the new tasks in: along a graph with the edges and weights that are best for them, all else fixed;
-    without a graph by what all tasks have in common, which a few more of them hardly move.
+    without a graph by what all tasks have in common, which a few more of them hardly move. `last` has the last rows of
+    the new tasks for every part; by default they are all rows.
     """
     assert model.gram is not None
     gram = model.gram + new
     new_at = np.searchsorted(gram.labels, new.labels)
-    parts = [_part_with(part, model.known, new) for part in model.parts]
+    own = last or [_all_rows(new)] * len(model.parts)
+    parts = [_part_with(part, model.known, new, rows) for part, rows in zip(model.parts, own, strict=True)]
     W = sum((part.share * W for part, W, _ in parts), np.zeros((new.n_tasks, new.n_features)))
     c = sum((part.share * c for part, _, c in parts), np.zeros(new.n_tasks))
     grown = model.among(gram)
@@ -70,6 +74,28 @@ def dropped(model: Model, tasks: Positions) -> Model:
     return with_shown_graph(smaller)
 
 
+def solved_anew(model: Model, tasks: Positions) -> Model:
+    """The model with some tasks solved anew from their statistics, the others fixed.
+
+    Statistics do not say which rows were last: what is known of these stays.
+    """
+    assert model.gram is not None
+    new = model.gram.select(tasks)
+    last = [_all_rows(new) for _ in model.parts]
+    known = model.seen[tasks]
+    place = np.cumsum(model.seen)[tasks[known]] - 1
+    for part, rows in zip(model.parts, last, strict=True):
+        if part.last is not None:
+            for values, kept in zip(rows, part.last, strict=True):
+                values[known] = kept[place]
+    return adopted(dropped(model, tasks), new, last)
+
+
+def _all_rows(gram: GramStats) -> LastRows:
+    """All rows of some tasks as their last ones."""
+    return LastRows(gram.n.copy(), np.zeros_like(gram.x_mean), np.zeros_like(gram.y_mean))
+
+
 def with_shown_graph(model: Model) -> Model:
     """The model with the graph that people read, made when it is first looked at.
 
@@ -102,13 +128,13 @@ def task_positions(model: Model, tasks: Any) -> Positions:
     return codes
 
 
-def _part_with(part: Part, old: GramStats, new: GramStats) -> tuple[Part, Array, Array]:
-    """A part with new tasks, and their coefficients and intercepts."""
+def _part_with(part: Part, old: GramStats, new: GramStats, rows: LastRows) -> tuple[Part, Array, Array]:
+    """A part with new tasks, whose last rows are `rows`, and their coefficients and intercepts."""
     labels = np.union1d(old.labels, new.labels)
     old_at = np.searchsorted(labels, old.labels)
     new_at = np.searchsorted(labels, new.labels)
-    above = part.above
-    part = replace(part, above=None)
+    last = part.last
+    part = replace(part, last=None)
     equations = part.equations(new)
     coupling: Any = part.coupling
     if isinstance(coupling, GraphCoupling):
@@ -123,9 +149,9 @@ def _part_with(part: Part, old: GramStats, new: GramStats) -> tuple[Part, Array,
     shares = part.own_shares
     if shares is not None:
         shares = _merged(len(labels), (old_at, shares), (new_at, np.full(len(new_at), part.share)))
-    if above is not None:
-        above = _merged(len(labels), (old_at, above), (new_at, np.zeros(len(new_at))))
-    return replace(part, coupling=coupling, V=merged, own_shares=shares, above=above), W, c
+    if last is not None:
+        last = LastRows(*(_merged(len(labels), (old_at, a), (new_at, b)) for a, b in zip(last, rows, strict=True)))
+    return replace(part, coupling=coupling, V=merged, own_shares=shares, last=last), W, c + rows.y
 
 
 def _part_of(part: Part, kept: NDArray[np.bool_]) -> Part:
@@ -134,8 +160,8 @@ def _part_of(part: Part, kept: NDArray[np.bool_]) -> Part:
     if isinstance(coupling, GraphCoupling):
         coupling = replace(coupling, adjacency=sparse.csr_array(coupling.adjacency[kept][:, kept]))
     shares = None if part.own_shares is None else part.own_shares[kept]
-    above = None if part.above is None else part.above[kept]
-    return replace(part, coupling=coupling, V=part.V[kept], own_shares=shares, above=above)
+    last = None if part.last is None else LastRows(*(values[kept] for values in part.last))
+    return replace(part, coupling=coupling, V=part.V[kept], own_shares=shares, last=last)
 
 
 def _put(values: NDArray[Any], at: Positions, new: Any) -> NDArray[Any]:

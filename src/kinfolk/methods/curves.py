@@ -15,6 +15,7 @@ from kinfolk.methods.model import Model, placed_columns
 from kinfolk.methods.random_slopes import RandomSlopes
 from kinfolk.methods.rbf_search import FeatureSearch, TaskRows, search_features
 from kinfolk.methods.splines import KNOTS, SplineFeatures, knots_for
+from kinfolk.methods.task_mean import LastMean
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.levels import SINGULAR
@@ -77,7 +78,10 @@ def line_beside_curves(member: Member, trial: Trial, found: FeatureSearch, scale
         W = trial.coef[f] / scale
         coef[f][:, columns] = np.divide(W, factor, out=np.zeros_like(W), where=factor > 0)
         intercept[f] += W @ origin
-    units = scale * found.features.of_lines()[0]
+    factor, origin = found.features.of_lines()
+    if isinstance(member.method, LastMean):
+        member = replace(member, method=member.method.about(origin / scale))
+    units = scale * factor
     there = on_columns(member, member.name, columns, np.where(units > 0, units, 1.0))
     return there, Trial(coef, intercept, trial.errors, trial.message)
 

@@ -66,13 +66,14 @@ class LinearMap:
     """One linear model of the tasks with rows: its unknowns, their N, and the way back to coefficients.
 
     `units` (d,) divides slopes, for a model of features that were put on one scale; `shares` (T,) is its part in the
-    mixture of every task.
+    mixture of every task, and `rows` (T,) are those that a level is the mean of.
     """
 
     equations: NormalEquations
     inverse: Inverse
     units: Array
     shares: Array
+    rows: Array
 
     @cached_property
     def to_coef(self) -> Array:

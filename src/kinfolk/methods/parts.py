@@ -6,6 +6,7 @@ A mixture is the sum of its parts. Nothing is solved again to use one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,17 @@ from kinfolk.methods.linear_map import LinearMap
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.equations import NormalEquations, normal_equations
 from kinfolk.solvers.tolerances import MARGIN
+
+
+class LastRows(NamedTuple):
+    """The last rows of every task, for a part that follows these: how many (S,), and how far from the mean of all.
+
+    `x` (S, d) is that of the features, `y` (S,) that of the target.
+    """
+
+    n: Array
+    x: Array
+    y: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +44,7 @@ class Part:
     origin : (x0, y0) that an intercept column refers to; None for free intercepts
     basis : (d, p), if the slopes are basis times unknowns: a learned metric, or a part that uses some features only
     units : (d,) by which the features were divided
-    above : (S,), what is added to the mean target of every task, for a part that follows its last rows; None for 0
+    last : the rows that its levels are means of, if these are not all rows
     shown : whether its graph is the one that people see
     """
 
@@ -45,7 +57,7 @@ class Part:
     origin: tuple[Array, float] | None = None
     basis: Array | None = None
     units: Array | None = None
-    above: Array | None = None
+    last: LastRows | None = None
     shown: bool = False
 
     @classmethod
@@ -60,8 +72,9 @@ class Part:
         return cls(name, coupling, V, intercept=intercept, origin=origin, basis=basis)
 
     def equations(self, gram: GramStats) -> NormalEquations:
-        """Normal equations of some tasks in the unknowns of this part; of all its tasks, where some are `above`."""
-        gram = gram if self.above is None else replace(gram, y_mean=gram.y_mean + self.above)
+        """Normal equations of some tasks in the unknowns of this part; of all its tasks, if it follows the `last`."""
+        if self.last is not None:
+            gram = replace(gram, x_mean=gram.x_mean + self.last.x, y_mean=gram.y_mean + self.last.y)
         scaled = gram if self.units is None else gram.rescaled(self.units)
         found = normal_equations(scaled, self.intercept, origin=self.origin)
         return found if self.basis is None else found.in_basis(self.basis)
@@ -70,7 +83,8 @@ class Part:
         """The linear map of tasks with these statistics."""
         equations = self.equations(gram)
         units = np.ones(gram.n_features) if self.units is None else self.units
-        return LinearMap(equations, self.coupling.inverse(equations), units, self.shares)
+        rows = gram.n if self.last is None else self.last.n
+        return LinearMap(equations, self.coupling.inverse(equations), units, self.shares, rows)
 
     @property
     def is_pooled(self) -> bool:
@@ -90,7 +104,8 @@ class Part:
 
     def in_units(self, scale: Array) -> Part:
         """The same part, if its features were divided by `scale` before."""
-        return replace(self, units=scale if self.units is None else scale * self.units)
+        last = None if self.last is None else self.last._replace(x=scale * self.last.x)
+        return replace(self, units=scale if self.units is None else scale * self.units, last=last)
 
     def on_columns(self, columns: NDArray[np.intp], d: int) -> Part:
         """The same part, if its features are `columns` of d."""
@@ -100,9 +115,11 @@ class Part:
         if self.origin is not None:
             x0, y0 = self.origin
             origin = placed_columns(x0, columns, np.zeros(d)), y0
-        return replace(
-            self, basis=placed_columns(own.T, columns, np.zeros((own.shape[1], d))).T, units=units, origin=origin
-        )
+        last = self.last
+        if last is not None:
+            last = last._replace(x=placed_columns(last.x, columns, np.zeros((len(last.n), d))))
+        basis = placed_columns(own.T, columns, np.zeros((own.shape[1], d))).T
+        return replace(self, basis=basis, units=units, origin=origin, last=last)
 
 
 def placed_columns(values: Array, columns: NDArray[np.intp], others: Array) -> Array:

@@ -11,8 +11,9 @@ from kinfolk.methods.couplings import Alone
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model, Part
 from kinfolk.methods.parameters import parameters
+from kinfolk.methods.parts import LastRows
 from kinfolk.rows.folds import Folds
-from kinfolk.rows.gram import GramStats
+from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.equations import normal_equations
 
 
@@ -63,10 +64,14 @@ class LastMean:
 
     def learn(self, gram: GramStats) -> Model:
         """No slopes, and the means of the last rows as intercepts."""
-        level = self.last.reindex(gram.labels).y_mean
-        model = TaskMean().learn(replace(gram, y_mean=level))
-        part = replace(model.parts[0], above=level - gram.y_mean)
-        return replace(model, gram=gram, parts=(part,))
+        rows = self.last.reindex(gram.labels)
+        model = TaskMean().learn(replace(gram, y_mean=rows.y_mean))
+        last = LastRows(rows.n, rows.x_mean - gram.x_mean, rows.y_mean - gram.y_mean)
+        return replace(model, gram=gram, parts=(replace(model.parts[0], last=last),))
+
+    def about(self, origin: Array) -> LastMean:
+        """The same for features from which `origin` is taken away."""
+        return LastMean(replace(self.last, x_mean=self.last.x_mean - origin))
 
     def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """The model of all tasks of `gram`."""

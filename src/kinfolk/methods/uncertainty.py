@@ -232,8 +232,9 @@ def uncertainty(
     """What a model with coefficients W (T, d) and intercepts c (T,) leaves open."""
     law = gram.once("variance components", lambda: integrated_components(gram))
     parts = [PartErrors.of(part, law) for part in maps]
-    free = sum(part.shares for part in maps if not part.equations.has_ones)
-    level: Array = 1 + free / np.maximum(gram.n, TINY)
+    means = [part for part in maps if not part.equations.has_ones]
+    free = sum(part.shares for part in means)
+    level: Array = 1 + sum((part.shares / np.maximum(part.rows, TINY) for part in means), np.zeros(gram.n_tasks))
     noise, beyond = relative_noise(parts, law, np.maximum(gram.n - free, 0.0), squared_errors(gram, W, c))
     if np.ptp(noise) > 0:  # tasks of much noise tell less about how tasks differ
         law = replace(integrated_components(gram, noise), noise=law.noise)

@@ -12,6 +12,7 @@ from kinfolk.methods.couplings import Alone, Hub, ToMean
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Model, Part
+from kinfolk.methods.parts import LastRows
 from kinfolk.methods.rbf import RBFFeatures
 from kinfolk.methods.splines import SplineFeatures
 from kinfolk.methods.stream import Stream
@@ -283,7 +284,12 @@ def _check_part(part: Any, S: int, d: int) -> None:
     p = part.V.shape[1]
     require(has_shape(part.V, S, p), f"a part of {S} tasks")
     require(part.own_shares is None or has_shape(part.own_shares, S), f"the shares of {S} tasks")
-    require(part.above is None or has_shape(part.above, S), f"the last rows of {S} tasks")
+    last = part.last
+    if last is not None:
+        shapes = (
+            isinstance(last, LastRows) and has_shape(last.n, S) and has_shape(last.x, S, d) and has_shape(last.y, S)
+        )
+        require(shapes, f"the last rows of {S} tasks")
     require(part.units is None or has_shape(part.units, d), "the units of a part")
     require(p == d + ones if part.basis is None else has_shape(part.basis, d, p - ones), "the basis of a part")
     require((part.origin is None) != ones and (part.origin is None or has_shape(part.origin[0], d)), "an origin")
