@@ -61,7 +61,7 @@ def test_terms_are_uncorrelated_and_the_smoothest_come_first():
 
 
 def test_tasks_that_differ_by_a_wide_bend_differ_in_the_first_term():
-    """Random effects of the terms are independent, and one of them is enough here; terms of the textbook need several."""
+    """Random effects of the terms are independent, and one of them is enough here."""
     table, rng = rows(3, 30, 12, 1)
     x = table[:, 1:]
     y = rng.normal(size=30)[table[:, 0].astype(int)] * np.cos(2.5 * x[:, 0]) + 0.1 * rng.normal(size=len(x))

@@ -347,7 +347,9 @@ class GAMTLCV(GraphRegressor):
         without = search.mixture(search.limits(), weight)
         with_graph = search.mixture(search.limits() + search.finalists(FINALISTS), weight)
         gain = search.gain(without, with_graph)
-        helps = bool(gain.mean > self.guard * gain.standard_error)
+        # A graph whose share is too small to keep has still moved the others a little.
+        takes_part = any(member.has_graph for member in with_graph.members)
+        helps = takes_part and bool(gain.mean > self.guard * gain.standard_error)
         names = search.finalists(None)
         if helps:  # the graph that predicts most comes first
             share = np.atleast_2d(with_graph.shares).mean(axis=0)
