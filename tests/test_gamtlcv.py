@@ -36,6 +36,16 @@ def groups():
     return data, GAMTLCV(task=data.task).fit(data.data, data.target)
 
 
+def test_a_graph_without_a_share_does_not_help():
+    rng = np.random.default_rng(1)
+    task = np.repeat(np.arange(20), 6)
+    x = rng.uniform(-1, 1, (120, 3))
+    y = x[:, 0] + rng.normal(size=20)[task] + 0.5 * rng.normal(size=120)
+    model = GAMTLCV(task=0, nonlinear=False, **QUICK).fit(np.column_stack([task, x]), y)
+    assert not any(name.startswith("GAMTL") for name in model.mixture_)
+    assert not model.graph_helps_
+
+
 def test_where_groups_exist_the_graph_helps_and_wins_by_far(groups):
     data, model = groups
     assert model.graph_helps_ and model.gain_.mean > 2 * model.gain_.standard_error

@@ -50,6 +50,26 @@ def test_terms_are_the_natural_spline_of_the_textbook_without_its_line():
     np.testing.assert_allclose(line.T @ own[:, 1:-1], 0.0, atol=1e-8)
 
 
+def test_terms_are_uncorrelated_and_the_smoothest_come_first():
+    """The j-th turns j times, on an input so skewed that products of cubes have lost their digits."""
+    x = np.sort(np.exp(2 * np.random.default_rng(0).normal(size=500)))
+    terms = SplineFeatures(8).fit(x[:, None]).transform(x[:, None])[:, :-1]
+    np.testing.assert_allclose(terms.T @ terms / len(x), np.eye(6), atol=1e-6)
+    turns = np.count_nonzero(np.diff(np.sign(np.diff(terms, axis=0)), axis=0), axis=0)
+    assert turns.tolist() == [1, 2, 3, 4, 5, 6]
+    assert (terms[-1] > 0).all()
+
+
+def test_tasks_that_differ_by_a_wide_bend_differ_in_the_first_term():
+    """Random effects of the terms are independent, and one of them is enough here."""
+    table, rng = rows(3, 30, 12, 1)
+    x = table[:, 1:]
+    y = rng.normal(size=30)[table[:, 0].astype(int)] * np.cos(2.5 * x[:, 0]) + 0.1 * rng.normal(size=len(x))
+    terms = SplineFeatures(8).fit(x).transform(x)[:, :6]
+    model = RandomSlopes(task=0, tol=1e-3).fit(np.column_stack([table[:, 0], terms]), y)
+    assert model.relevance_[0] > 5 * model.relevance_[1:].max()
+
+
 def test_beyond_its_range_a_curve_returns_to_its_line():
     x = np.linspace(0, 1, 20)[:, None]
     features = SplineFeatures().fit(x)
@@ -132,6 +152,14 @@ def test_where_relations_are_straight_lines_predict_alone(seed):
     assert not model.nonlinear_helps_
     lines = GAMTLCV(task=0, nonlinear=False, **QUICK).fit(table, y)
     np.testing.assert_allclose(model.predict(table), lines.predict(table), rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [4, 14])
+def test_curves_that_lose_on_two_folds_are_judged_on_all(seed):
+    """A common parabola under noise with heavy tails: on the last two of five folds it seems to be of no use."""
+    table, rng = rows(seed, 10, 10, 2)
+    y = 1.6 * np.square(table[:, 1]) + table[:, 2] + 0.5 * rng.standard_t(3, size=len(table))
+    assert GAMTLCV(task=0, **QUICK).fit(table, y).nonlinear_helps_
 
 
 def test_statistics_alone_give_lines():

@@ -46,7 +46,7 @@ from kinfolk.threads import limited_threads
 MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's own data
 FINALISTS = 4  # graphs that may share in the mixture
 CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
-LEAST_CURVES = 0.02  # gain below which curves are not worth that coefficients are harder to read
+LEAST_CURVES = 0.01  # gain below which curves are not worth that coefficients are harder to read
 LEAST_TRUNK = 0.01  # share below which a trunk is not worth its trees
 TRUNK_GUARD = 0.5  # of the guard: the graph is the best of many, and of the trunk one number is fitted, its share
 
@@ -89,7 +89,7 @@ class GAMTLCV(GraphRegressor):
     random_state : draws the folds, by the positions of the rows: in another order they are drawn anew
     callback : called with a `Progress` after every fold
     nonlinear : "splines": lines, and a mixed model on natural splines of inputs (see `SplineFeatures`) if they lower
-        the held-out error by more than `guard` standard errors and 2 %; "auto": these or radial basis functions (see
+        the held-out error by more than `guard` standard errors and 1 %; "auto": these or radial basis functions (see
         `RBFGAMTL`), whichever gain more; True: basis functions with the share that errors give them; False: lines
     trunk : a model of what all tasks share, beside the lines: "auto" is boosted trees (scikit-learn's
         HistGradientBoostingRegressor, told which task a row is of), rounds and size chosen on the folds; or any
@@ -354,7 +354,9 @@ class GAMTLCV(GraphRegressor):
             return Chosen(replace(without, shown=member), without, False, trial.errors.gain_over(alone))
         with_graph = search.mixture(search.limits() + names[:FINALISTS], weight)
         gain = search.gain(without, with_graph)
-        helps = bool(gain.mean > self.guard * gain.standard_error)
+        # A graph whose share is too small to keep has still moved the others a little.
+        takes_part = any(member.has_graph for member in with_graph.members)
+        helps = takes_part and bool(gain.mean > self.guard * gain.standard_error)
         if helps:  # the graph that predicts most comes first
             share = np.atleast_2d(with_graph.shares).mean(axis=0)
             order = np.argsort(-share, kind="stable")

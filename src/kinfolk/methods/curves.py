@@ -26,7 +26,6 @@ from kinfolk.threads import limited_threads
 
 CURVES_RIDGE = 1e-4  # wide bumps are nearly collinear: without it their mean has wild errors away from the rows
 NEAR = tuple(10.0 ** np.arange(-1, 1.5, 0.5))  # penalties of a head, over the best one of the last setting
-FIRST = 2  # folds on which splines must not lose to lines, to be tried on the others
 MOST_CURVES = 4  # inputs that are bent: those whose curves explain most
 MOST_TERMS = 20  # of all curves together
 STEPS = 200  # of their mixed model: with more, errors change little beside what curves gain
@@ -163,21 +162,12 @@ class BentSlopes:
 
 
 def search_splines(found: FeatureSearch, lines: Search) -> Search:
-    """The mixed model of splines on the folds that `lines` were tried on; dropped if it loses to them on two."""
+    """The mixed model of splines on the folds that `lines` were tried on."""
     search = Search(found.folds, lines.n_jobs, lines.callback)
     assert isinstance(found.features, SplineFeatures)
     whole = BentSlopes(lines.folds.total.n_features, found.features.terms)
     member = Member(f"curves, {SLOPES}", whole, draft=replace(whole, steps=DRAFT_STEPS))
-    k = len(found.folds)
-    last = range(max(k - FIRST, 0), k)  # in time, those with the most rows to train on
-    usual = lines.trial(lines.usual()).errors
-    trial = search.trial_on(member, last)
-    if trial.errors.gain_over(usual.only(last)).mean < 0:
-        search.dropped[member.name] = member, trial
-    elif last[0] > 0:
-        trial = search.trial_on(member, range(last[0])).joined(trial)
-    if not search.dropped:
-        search.tried[member.name] = member, trial
+    search.tried[member.name] = member, search.trial_on(member, range(len(found.folds)))
     return search
 
 

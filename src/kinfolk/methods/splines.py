@@ -11,11 +11,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from kinfolk.rows.gram import TINY, Array
+from kinfolk.solvers.tolerances import MARGIN
 
 # Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
 KNOTS = 5  # of every input, where tasks have few rows; inputs with fewer distinct values have no curve
 MOST_KNOTS = 12
-ROWS_PER_TERM = 4  # of the median task
+ROWS_PER_TERM = 2  # of the median task
 OUTER = 0.05  # quantile of the first knot, and of the last one from above
 LEAST_GAP = 1e-6  # between knots, of the range: an input that is nearly one value has no curve
 FADE = 1.0  # of the range, beyond its ends, over which a curve returns to its line, by a factor of e
@@ -28,9 +29,11 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
 
         n_j(u) = d_j(u) - d_{K-1}(u),    d_j(u) = ((u - k_j)+^3 - (u - k_K)+^3) / (k_K - k_j),    j = 1, ..., K - 2,
 
-    each minus its line of least squares over the distinct values of the input, in units of what is left. So
-    coefficients of the terms say how a relation bends, and those of the inputs where it leads on average. Beyond the
-    range of the input the terms are those of its end, and fade: a curve returns to its line.
+    each minus its line of least squares over the distinct values of the input. They are turned to terms that are
+    uncorrelated over these values, of variance 1, the smoothest first (the basis of Demmler and Reinsch): tasks may
+    share a wide bend and differ in it by more than in ripples, which n_j mix. So coefficients of the terms say how a
+    relation bends, and those of the inputs where it leads on average. Beyond the range of the input the terms are those
+    of its end, and fade: a curve returns to its line.
 
     Parameters
     ----------
@@ -44,12 +47,14 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
 
     Examples
     --------
-    A parabola is a line and a curve; the terms have no line of their own.
+    A parabola is a line and a curve; the terms have no line of their own, and the first of them turns once.
 
     >>> x = np.linspace(-1, 1, 9)[:, None]
     >>> terms = SplineFeatures().fit(x).transform(x)
     >>> terms.shape, bool(np.abs(x.T @ terms[:, :3]).max() < 1e-9)
     ((9, 4), True)
+    >>> terms[::2, 0].round(1)
+    array([ 1.5, -0.4, -1.2, -0.4,  1.5])
     """
 
     linear: ClassVar[bool] = True  # the inputs follow the terms
@@ -80,13 +85,16 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         return self
 
     def _take_line_away(self, i: int, u: Array) -> None:
-        """Terms of the i-th bent input minus their lines, in units of their standard deviation."""
+        """Terms of the i-th bent input minus their lines, uncorrelated and the smoothest first."""
         terms = _cubes(u, self.knots_[i]) @ self.weights_[i]
         ones = np.column_stack([np.ones(len(u)), u])
         line = np.linalg.lstsq(ones, terms, rcond=None)[0]
-        size = np.maximum((terms - ones @ line).std(axis=0), TINY)
-        self.weights_[i] /= size
-        self.lines_[i] = line / size
+        turn = _uncorrelated(terms - ones @ line)
+        turn = turn @ np.linalg.eigh(_roughness(self.knots_[i], self.weights_[i] @ turn))[1]
+        # Eigenvectors have no sign of their own: every term ends above 0.
+        turn = np.where((terms - ones @ line)[-1] @ turn < 0, -turn, turn)
+        self.weights_[i] = self.weights_[i] @ turn
+        self.lines_[i] = line @ turn
 
     def among(self, X: Array) -> SplineFeatures:
         """The same curves with knots among other rows; an input that has too few values there has terms of 0."""
@@ -142,7 +150,7 @@ def knots_for(X: Array, rows: Array) -> int:
     Examples
     --------
     >>> x = np.arange(1000.0)[:, None]
-    >>> [knots_for(x, np.array([n])) for n in (3.0, 24.0, 1000.0)], knots_for(x % 7, np.array([1000.0]))
+    >>> [knots_for(x, np.array([n])) for n in (3.0, 12.0, 1000.0)], knots_for(x % 7, np.array([1000.0]))
     ([5, 8, 12], 7)
     """
     carried = int(np.clip(np.median(rows) // ROWS_PER_TERM + 2, KNOTS, MOST_KNOTS))
@@ -174,3 +182,20 @@ def _weights(k: Array) -> Array:
         W[-2, j] = -before
         W[-1, j] = before - own
     return W
+
+
+def _roughness(k: Array, W: Array) -> Array:
+    """Integrals of the products of the terms' second derivatives, which are linear between knots k and 0 beyond."""
+    second = 6 * np.maximum(k[:, None] - k, 0.0) @ W
+    gap = np.diff(k)
+    mass = np.diag(np.append(gap, 0.0) + np.append(0.0, gap)) / 3 + (np.diag(gap, 1) + np.diag(gap, -1)) / 6
+    return np.asarray(second.T @ mass @ second)
+
+
+def _uncorrelated(terms: Array) -> Array:
+    """What turns terms (n, m) with means of 0 to uncorrelated ones of variance 1."""
+    size = np.maximum(terms.std(axis=0), TINY)
+    # Of the terms and not of their products: on a skewed input these lose half of all digits.
+    _, value, vector = np.linalg.svd(terms / size, full_matrices=False)
+    # Terms of knots that nearly coincide differ by rounding alone: such a difference stays small.
+    return np.asarray(vector.T / size[:, None] / np.maximum(value, MARGIN * value[0]) * np.sqrt(len(terms)))
