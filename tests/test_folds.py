@@ -1,5 +1,7 @@
 """Folds as statistics: subtraction equals refitting on rows, and rows that belong together stay together."""
 
+from datetime import UTC, datetime
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -244,6 +246,9 @@ def test_errors_in_time_are_those_of_predicting_ahead():
         (np.zeros(300), "all rows have the same time"),
         (np.arange(7), "time has shape .7,., expected .300,."),
         (["soon"] * 300, "time holds text like 'soon'"),
+        (["2024-05-01"] * 299 + ["soon"], "time holds text like 'soon'"),
+        (np.array(["2024-05-01"] * 299 + [1.0], object), "time cannot be put in order: it holds float and str"),
+        ([datetime(2024, 5, 1), datetime(2024, 5, 2, tzinfo=UTC)] * 150, "dates with and without a time zone"),
         ([None] * 300, "time is missing in some rows"),
         ("hour", "has no column 'hour'"),
     ],
@@ -252,6 +257,20 @@ def test_times_that_order_nothing_are_refused(time, message):
     table, y = drift()
     with pytest.raises(ValueError, match=message):
         Independent(task="who", penalty="cv").fit(table[["who", "x"]], y, time=time)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["2024-02", "2024-10", "2023-12"],
+        ["2024Q2", "2024Q4", "2023Q3"],
+        ["2024-W2", "2024-W11", "2023-W50"],
+        ["9", "10", "8"],
+    ],
+    ids=["months", "quarters", "weeks", "numbers"],
+)
+def test_times_may_be_periods_or_numbers_written_as_text(texts):
+    assert in_order(None, texts, None, 3).when.tolist() == [1, 2, 0]
 
 
 def test_few_times_lower_the_folds_with_a_note():
@@ -281,9 +300,18 @@ def test_weights_of_zero_may_empty_a_fold_of_wide_targets():
         ("dose", np.tile(np.arange(10), 6), None),
         ("year", np.tile([1999, 2008], 30), None),
         ("time", np.random.default_rng(0).normal(size=60), None),
+        ("birth_year", np.tile(np.arange(1990, 2000), 6), None),
         ("day", np.tile(["mon", "tue", "wed", "thu", "fri"], 12), None),
     ],
-    ids=["panel", "dates", "no time by its name", "several rows of a time", "times of no other task", "no dates"],
+    ids=[
+        "panel",
+        "dates",
+        "no time by its name",
+        "several rows of a time",
+        "times of no other task",
+        "of a birth",
+        "no dates",
+    ],
 )
 def test_a_column_of_times_is_seen_by_its_name_and_one_row_per_task_and_time(name, values, found):
     table = pd.DataFrame({"x": np.sin(np.arange(60.0)), name: values, "who": np.repeat(list("abcdef"), 10)})
@@ -297,6 +325,7 @@ def test_rows_that_look_ordered_in_time_are_named_unless_the_time_was_given():
     quick = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,)}
     plain = GAMTLCV(task="who", **quick).fit(table, y)
     told = GAMTLCV(task="who", **quick).fit(table, y, time="year")
+    assert (plain.time_column_, told.time_column_) == ("year", None)
     sentence = "Rows of a task follow each other by 'year': to predict later ones, fit with time='year' "
     assert sum(line.startswith(sentence) for line in plain.summary().verdict) == 1
     assert "follow each other" not in " ".join(told.summary().verdict)

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from kinfolk import GAMTL, TaskGraph
 from kinfolk.datasets import make_groups
-from kinfolk.explain import bridges, communities, outliers, roles
+from kinfolk.explain import bridges, communities, group_sentences, outliers, roles
 
 TWO_TRIANGLES = [(0, 1, 4), (0, 2, 4), (1, 2, 4), (4, 5, 4), (4, 6, 4), (5, 6, 4), (2, 3, 3), (3, 4, 2)]
 
@@ -81,3 +81,12 @@ def test_models_pass_through_to_their_graph():
 def test_a_share_outside_its_range_is_refused(graph):
     with pytest.raises(ValueError, match="at_least=0 must be greater than 0 and at most 1"):
         bridges(graph, at_least=0)
+
+
+def test_sentences_take_an_estimator_as_all_explanations_do():
+    syn = make_groups(random_state=0)
+    model = GAMTL(task="task").fit(syn.data, syn.target)
+    groups, alone = group_sentences(model)
+    assert (groups, alone) == group_sentences(model.model_) and groups
+    with pytest.raises(TypeError, match="group_sentences takes a fitted model, got str"):
+        group_sentences("model.kin")

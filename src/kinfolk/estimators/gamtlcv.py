@@ -111,7 +111,7 @@ class GAMTLCV(GraphRegressor):
     nonlinear_helps_, nonlinear_gain_ : whether curves take part in predictions, and their gain over lines alone, which
         is None if the table was too large to try them;
         beside `splines_`, `coef_` has mean slopes and `curve_coef_` what bends them; beside `rbf_`, `coef_` has both
-    time_column_ : the name of a column that looks like the time of the rows, if neither groups nor time was given
+    time_column_ : the name of a column that looks like the time of the rows; None if groups or time were given
     trunk_helps_, trunk_gain_, trunk_setting_ : the same of the trunk, which is the last column of `shares_`
     """
 
@@ -198,9 +198,8 @@ class GAMTLCV(GraphRegressor):
         model = self._model_of(stream, columns, data)
         if asked and stream.splines is None and can_bend(inputs):
             model = replace(model, details=model.details | {"nonlinear_gain_": None})
-        if groups is None:
-            found = time_column(rows) if isinstance(self.cv, Integral) else None  # time makes its own folds
-            model = replace(model, details=model.details | {"time_column_": found})
+        untold = groups is None and isinstance(self.cv, Integral)  # time makes its own folds
+        model = replace(model, details=model.details | {"time_column_": time_column(rows) if untold else None})
         return self.keep(replace(model, stream=stream if streams else None), self.limited(columns, rows, inputs))
 
     def refitted(self, model: Model, rows: Rows, inputs: Array, forget: float, groups: Any) -> Model:

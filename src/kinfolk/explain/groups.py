@@ -12,7 +12,7 @@ from scipy import stats
 from kinfolk.explain.coefficients import ERROR_RATE, FeatureMark, marks_by_scatter, marks_of
 from kinfolk.explain.joint import joint_behind
 from kinfolk.explain.kin import SURE, Kinship
-from kinfolk.methods.model import Model
+from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.words import cut, decimals, listed
 
 MARKS = 3  # features in a sentence
@@ -51,7 +51,7 @@ def only_loose(model: Model, kin: Kinship | None) -> bool:
 
 
 def group_sentences(
-    model: Model, kin: Kinship | None = None, names: Sequence[str] | None = None
+    model: Fitted, kin: Kinship | None = None, names: Sequence[str] | None = None
 ) -> tuple[list[str], list[str]]:
     """One sentence per group, and one per task that stands alone; both empty where the method has no groups.
 
@@ -60,6 +60,7 @@ def group_sentences(
     Features are named whose difference to all other tasks is too large for noise at 5 % over all features together, and
     at least half a standard deviation over tasks, the most telling first.
     """
+    model = as_model(model, "group_sentences")
     if model.structure is None:
         return [], []
     names = names or [cut(str(label)) for label in model.labels.tolist()]
@@ -151,6 +152,8 @@ def said_of(mark: FeatureMark, *, category: bool = False) -> str:
     --------
     >>> said_of(FeatureMark("price", 2.0, 0.1, 1.0, 1.0, 0.1, 2.0))
     'price matters 2.0 times as much (2.00 beside 1.00)'
+    >>> said_of(FeatureMark("wind", 1.9412, 0.001, 1.9438, -0.0026, 0.001, -2.0))
+    'wind matters less (1.941 beside 1.944)'
     >>> said_of(FeatureMark("rain", 0.02, 0.1, 1.0, -0.98, 0.1, -2.0))
     'rain hardly matters (0.02 beside 1.00)'
     >>> said_of(FeatureMark("heat", -1.0, 0.1, 0.5, -1.5, 0.1, -2.0))
@@ -175,6 +178,7 @@ def said_of(mark: FeatureMark, *, category: bool = False) -> str:
 
 
 def _style(mark: FeatureMark) -> str:
-    """How to write the two numbers of a sentence: three digits of the larger, and as many decimals for both."""
+    """How to write the two numbers of a sentence: three digits of the larger, or as many as tell them apart."""
     largest = max(abs(mark.mean), abs(mark.rest))
-    return f",.{decimals([largest], 3)}f" if largest >= 1e-3 else ".3g"
+    styles = [f",.{decimals([largest], digits)}f" if largest >= 1e-3 else f".{digits}g" for digits in range(3, 9)]
+    return next((style for style in styles if f"{mark.mean:{style}}" != f"{mark.rest:{style}}"), styles[0])

@@ -9,12 +9,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.rows.kinds import day_format, is_missing, parsed
+from kinfolk.rows.kinds import day_format, is_missing, number_in, parsed
 from kinfolk.rows.tables import read_table
 from kinfolk.rows.tasks import Rows
-from kinfolk.words import counted, warn_user
+from kinfolk.words import counted, listed, warn_user
 
 TIMES = re.compile(r"(?i)(.*[_ .-])?(date|year|quarter|month|week|day|hour|time|wave|period|age)s?")
+NO_TIMES = re.compile(r"(?i)(.*[_ .-])?(birth|duration|reaction|response|travel|waiting|delivery|lead)[_ .-]?.*")
+PERIOD = re.compile(r"(\d{4})[-/. ]?([QWM]?)(\d{1,2})")  # 2024-05, 2024Q2, 2024-W07
 LEAST_TIMES = 4
 
 
@@ -36,12 +38,14 @@ class InTime:
             raise ValueError(f"time has shape {values.shape}, expected ({n},): one time per row")
         if any(is_missing(value) for value in values.tolist()):
             raise ValueError("time is missing in some rows: fill it in or drop these rows")
-        if values.dtype.kind in "OUS" and isinstance(values[0], str):
-            day = day_format(sorted(set(values.tolist())))
-            if day is None:
-                raise ValueError(f"time holds text like {str(values[0])!r}: give numbers or dates")
-            values = np.array([parsed(text, day) for text in values.tolist()])
-        return cls(np.unique(values, return_inverse=True)[1].reshape(-1))
+        if values.dtype.kind in "OUS" and all(isinstance(value, str) for value in values.tolist()):
+            values = _times_in(values.tolist())
+        try:
+            return cls(np.unique(values, return_inverse=True)[1].reshape(-1))
+        except TypeError:
+            kinds = listed(sorted({type(value).__name__ for value in values.tolist()}))
+            why = f"it holds {kinds}, or dates with and without a time zone"
+            raise ValueError(f"time cannot be put in order: {why}. Give numbers, or dates of one kind") from None
 
     def __getitem__(self, rows: Any) -> Self:
         return replace(self, when=self.when[rows])
@@ -61,6 +65,25 @@ class InTime:
         return np.asarray(part[self.when] - 1)
 
 
+def _times_in(texts: list[str]) -> NDArray[Any]:
+    """Numbers that order times written as text: dates, numbers, or months, quarters and weeks of a year.
+
+    >>> _times_in(["2024-05", "2023-12"]).tolist(), _times_in(["2024Q1", "2023Q4"]).tolist()
+    ([202405, 202312], [202401, 202304])
+    """
+    different = sorted(set(texts))
+    if day := day_format(different):
+        return np.array([parsed(text, day) for text in texts])
+    if all(number_in(text) is not None for text in different):
+        return np.array([number_in(text) for text in texts])
+    periods = [PERIOD.fullmatch(text) for text in texts]
+    if len({match[2] if match else None for match in periods}) == 1 and periods[0]:
+        return np.array([100 * int(match[1]) + int(match[3]) for match in periods if match])
+    # Where most texts are dates, the one that is none is what to mend.
+    odd = next((text for text in different if day_format([text]) is None), different[0])
+    raise ValueError(f"time holds text like {odd!r}: give numbers or dates")
+
+
 def in_order(groups: Any, time: Any, X: Any, n: int) -> Any:
     """The groups that keep rows together, or the times that put folds in order."""
     if time is not None and groups is not None:
@@ -75,7 +98,7 @@ def time_column(rows: Rows) -> str | None:
     if rows.codes is None:
         return None
     for j, name in enumerate(rows.table.names or ()):
-        if TIMES.fullmatch(name) is None:
+        if TIMES.fullmatch(name) is None or NO_TIMES.fullmatch(name):
             continue
         try:
             when = InTime.of(rows.table.column(j), None, len(rows.y)).when
