@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+import kinfolk.solvers.batched as batched
+import kinfolk.solvers.graph.pairs as pairs
+from kinfolk import threads
 from kinfolk.baselines import Independent
 from kinfolk.threads import SMALL, _controller, allowed_threads, limited_threads, single_threaded
 
@@ -78,3 +81,25 @@ def test_a_fit_works_on_one_thread_and_restores_the_threads(before):
     X = np.random.default_rng(3).normal(size=(20, 2))
     Watched().fit(X, X)
     assert seen == [True] and blas_threads() == before
+
+
+def test_large_stacks_are_worked_on_in_parts_with_the_same_result(monkeypatch):
+    rng = np.random.default_rng(0)
+    H = rng.normal(size=(103, 3, 3))
+    W = rng.normal(size=(103, 3))
+    i, j = np.triu_indices(103, k=1)
+    wanted = np.einsum("tij,tj->ti", H, W)
+    apart = np.square(W[i] - W[j]).sum(axis=1)
+    calls = []
+
+    def in_parts(work, length, part):
+        calls.append((length, part))
+        threads.in_parts(work, length, part)
+
+    monkeypatch.setattr(batched, "AT_ONCE", 100)
+    monkeypatch.setattr(batched, "in_parts", in_parts)
+    monkeypatch.setattr(pairs, "PAIRS_AT_ONCE", 24_000)
+    monkeypatch.setattr(pairs, "in_parts", in_parts)
+    np.testing.assert_allclose(batched.times(H, W), wanted, rtol=1e-12)
+    np.testing.assert_allclose(pairs.pair_distances(W, i, j), apart, rtol=1e-12)
+    assert calls == [(103, 11), (len(i), 1000)]

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.rows.gram import TINY, Array, is_shared
+from kinfolk.threads import in_parts
 
+AT_ONCE = 2**22  # numbers of the matrices that one thread takes: 32 MB, which take a millisecond to read
 SMALL = 5  # rows of triangles that LAPACK inverts sooner than products of halves do
 
 
@@ -20,7 +22,17 @@ def times(H: Array, W: Array) -> Array:
     >>> times(np.array([[[2.0]], [[3.0]]]), np.array([[1.0], [10.0]])).ravel()
     array([ 2., 30.])
     """
-    return W @ H[0].T if _is_one(H) else np.matmul(H, W[..., None])[..., 0]
+    if _is_one(H):
+        return W @ H[0].T
+    if W.ndim > 2 or H.size < 2 * AT_ONCE:
+        return np.matmul(H, W[..., None])[..., 0]
+    found = np.empty_like(W)
+
+    def work(part: slice) -> None:
+        np.matmul(H[part], W[part, :, None], out=found[part, :, None])
+
+    in_parts(work, len(W), AT_ONCE // H[0].size)
+    return found
 
 
 def transposed_times(Q: Array, W: Array) -> Array:

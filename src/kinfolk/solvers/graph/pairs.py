@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.batched import row_dots
 from kinfolk.solvers.graph.edges import squared_distances
-from kinfolk.threads import allowed_threads, single_threaded
+from kinfolk.threads import allowed_threads, in_parts, single_threaded
 
 Index = NDArray[np.intp]
 
-PAIRS_AT_ONCE = 20_000_000
+PAIRS_AT_ONCE = 10_000_000
 AT_ONCE = 2500  # tasks whose distances are held as one matrix, which takes less time than to find out how many threads
 BLOCK_ROWS = 256  # a block of products stays in the second-level cache: 1 ns a pair, 3 when it does not
 BLOCK_COLUMNS = 2048
@@ -62,11 +62,12 @@ def pair_keys(a: Index, b: Index, T: int) -> Index:
 def pair_distances(W: Array, i: Index, j: Index) -> Array:
     """||w_i - w_j||^2 for lists of pairs, from differences, in blocks."""
     z = np.empty(len(i))
-    block = max(1, PAIRS_AT_ONCE // (8 * max(W.shape[1], 1)))
-    for start in range(0, len(i), block):
-        part = slice(start, start + block)
+
+    def work(part: slice) -> None:
         difference = W[i[part]] - W[j[part]]
         z[part] = row_dots(difference, difference)
+
+    in_parts(work, len(i), max(1, PAIRS_AT_ONCE // (8 * max(W.shape[1], 1))))
     return z
 
 
