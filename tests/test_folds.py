@@ -301,6 +301,8 @@ def test_weights_of_zero_may_empty_a_fold_of_wide_targets():
         ("year", np.tile([1999, 2008], 30), None),
         ("time", np.random.default_rng(0).normal(size=60), None),
         ("birth_year", np.tile(np.arange(1990, 2000), 6), None),
+        ("delivery_days", np.tile(np.arange(10), 6), None),
+        ("delivery_date", np.tile([f"2024-05-{day:02d}" for day in range(1, 11)], 6), "delivery_date"),
         ("day", np.tile(["mon", "tue", "wed", "thu", "fri"], 12), None),
     ],
     ids=[
@@ -310,6 +312,8 @@ def test_weights_of_zero_may_empty_a_fold_of_wide_targets():
         "several rows of a time",
         "times of no other task",
         "of a birth",
+        "a duration",
+        "of a delivery",
         "no dates",
     ],
 )

@@ -103,3 +103,5 @@ def test_large_stacks_are_worked_on_in_parts_with_the_same_result(monkeypatch):
     np.testing.assert_allclose(batched.times(H, W), wanted, rtol=1e-12)
     np.testing.assert_allclose(pairs.pair_distances(W, i, j), apart, rtol=1e-12)
     assert calls == [(103, 11), (len(i), 1000)]
+    monkeypatch.setattr(batched, "AT_ONCE", 5)  # less than one matrix
+    np.testing.assert_allclose(batched.times(H, W), wanted, rtol=1e-12)

@@ -15,7 +15,9 @@ from kinfolk.rows.tasks import Rows
 from kinfolk.words import counted, listed, warn_user
 
 TIMES = re.compile(r"(?i)(.*[_ .-])?(date|year|quarter|month|week|day|hour|time|wave|period|age)s?")
-NO_TIMES = re.compile(r"(?i)(.*[_ .-])?(birth|duration|reaction|response|travel|waiting|delivery|lead)[_ .-]?.*")
+NO_TIMES = re.compile(  # of a birth, and how long something takes; the date of a delivery is a time
+    r"(?i)(.*[_ .-])?(birth.*|(duration|reaction|response|travel|waiting|delivery|lead)[_ .-]?(day|week|hour|time)s?)"
+)
 PERIOD = re.compile(r"(\d{4})[-/. ]?([QWM]?)(\d{1,2})")  # 2024-05, 2024Q2, 2024-W07
 LEAST_TIMES = 4
 

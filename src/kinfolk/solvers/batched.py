@@ -31,7 +31,7 @@ def times(H: Array, W: Array) -> Array:
     def work(part: slice) -> None:
         np.matmul(H[part], W[part, :, None], out=found[part, :, None])
 
-    in_parts(work, len(W), AT_ONCE // H[0].size)
+    in_parts(work, len(W), max(1, AT_ONCE // H[0].size))
     return found
 
 
