@@ -247,6 +247,8 @@ def test_errors_in_time_are_those_of_predicting_ahead():
         (np.arange(7), "time has shape .7,., expected .300,."),
         (["soon"] * 300, "time holds text like 'soon'"),
         (["2024-05-01"] * 299 + ["soon"], "time holds text like 'soon'"),
+        (["2024-05"] * 299 + ["soon"], "time holds text like 'soon'"),
+        (["2024-05"] * 299 + ["2024Q2"], "time is written in several ways, like '2024-05'"),
         (np.array(["2024-05-01"] * 299 + [1.0], object), "time cannot be put in order: it holds float and str"),
         ([datetime(2024, 5, 1), datetime(2024, 5, 2, tzinfo=UTC)] * 150, "dates with and without a time zone"),
         ([None] * 300, "time is missing in some rows"),

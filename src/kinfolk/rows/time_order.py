@@ -81,9 +81,11 @@ def _times_in(texts: list[str]) -> NDArray[Any]:
     periods = [PERIOD.fullmatch(text) for text in texts]
     if len({match[2] if match else None for match in periods}) == 1 and periods[0]:
         return np.array([100 * int(match[1]) + int(match[3]) for match in periods if match])
-    # Where most texts are dates, the one that is none is what to mend.
-    odd = next((text for text in different if day_format([text]) is None), different[0])
-    raise ValueError(f"time holds text like {odd!r}: give numbers or dates")
+    # Where most texts are times, the one that is none is what to mend.
+    odd = [text for text in different if not (day_format([text]) or PERIOD.fullmatch(text))]
+    if not odd:
+        raise ValueError(f"time is written in several ways, like {texts[0]!r}: give numbers or dates of one kind")
+    raise ValueError(f"time holds text like {odd[0]!r}: give numbers or dates")
 
 
 def in_order(groups: Any, time: Any, X: Any, n: int) -> Any:
