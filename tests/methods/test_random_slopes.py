@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from kinfolk import load
 from kinfolk.baselines import RandomSlopes
+from kinfolk.methods.change import adopted, dropped
 
 
 @pytest.fixture
@@ -82,3 +84,87 @@ def test_rows_that_do_not_tell_the_noise_warn_instead_of_running_off_to_an_exact
         model.fit(np.column_stack([task, X]), y)
     assert model.sigma2_ == pytest.approx(0.01 * within, rel=1e-6)
     assert not model.converged_ and model.optimality_["gradient"] <= model.tol
+
+
+def noisy(seed=0, T=40, n=8):
+    """Half of the tasks have ten times the noise of the others."""
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(T), n)
+    X = rng.normal(size=(T * n, 2))
+    slope = 1 + 0.5 * rng.normal(size=(T, 2))
+    sd = np.where(np.arange(T) < T // 2, 0.2, 2.0)
+    y = (X * slope[task]).sum(axis=1) + rng.normal(size=T)[task] + sd[task] * rng.normal(size=T * n)
+    return np.column_stack([task, X]), y, slope, sd
+
+
+def test_noise_by_task_is_found_and_coefficients_are_nearer_to_the_true_ones():
+    X, y, slope, sd = noisy()
+    common, own = (RandomSlopes(task=0, noise=noise).fit(X, y) for noise in ("common", "task"))
+    np.testing.assert_allclose(common.noise_, common.sigma2_)
+    assert np.median(own.noise_[sd > 1]) > 5 * np.median(own.noise_[sd < 1])
+    away = [np.sqrt(np.mean((model.coef_ - slope) ** 2)) for model in (common, own)]
+    assert away[1] < 0.85 * away[0]
+
+
+def test_coefficients_with_noise_by_task_minimise_the_squares_over_the_noise():
+    """The optimality condition of every task, its rows divided by its own noise."""
+    X, y, _, _ = noisy()
+    model = RandomSlopes(task=0, noise="task", intercept="free").fit(X, y)
+    for t in range(40):
+        Z, z = X[X[:, 0] == t, 1:], y[X[:, 0] == t]
+        Z, z = Z - Z.mean(axis=0), z - z.mean()
+        pull = model.noise_[t] * (model.coef_[t] - model.population_coef_)
+        np.testing.assert_allclose(model.covariance_ @ Z.T @ (z - Z @ model.coef_[t]), pull, atol=1e-9)
+
+
+def test_the_likelihood_with_known_noise_is_that_of_a_plain_reference():
+    """Rows of all tasks as one normal vector whose covariance is written down in full."""
+    X, y, _, _ = noisy(T=12, n=6)
+    model = RandomSlopes(task=0, noise="task").fit(X, y)
+    mean = X[:, 1:].mean(axis=0)
+
+    def log_likelihood(scale):
+        total = 0.0
+        for t in range(12):
+            Z = X[X[:, 0] == t, 1:]
+            level = np.ones((len(Z), len(Z))) * model.intercept_sd_**2
+            V = Z_about(Z, mean) @ (scale * model.covariance_) @ Z_about(Z, mean).T + level
+            V = V + model.noise_[t] * np.eye(len(Z))
+            off = y[X[:, 0] == t] - Z @ model.population_coef_ - model.population_intercept_
+            total -= (np.linalg.slogdet(V)[1] + off @ np.linalg.solve(V, off)) / 2
+        return total
+
+    best = log_likelihood(1.0)
+    assert best > max(log_likelihood(0.97), log_likelihood(1.03)) - 1e-3
+
+
+def Z_about(Z, mean):
+    return Z - mean
+
+
+def test_tasks_of_like_noise_get_the_model_with_common_noise(table):
+    X, y = table
+    common, own = (RandomSlopes(task=0, noise=noise).fit(X, y) for noise in ("common", "task"))
+    np.testing.assert_array_equal(own.coef_, common.coef_)
+    assert own.model_.parts[0].coupling.weights is None
+
+
+def test_an_exact_fit_has_no_noise_to_tell_apart():
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.repeat(np.arange(6), 5), rng.normal(size=(30, 1))])
+    model = RandomSlopes(task=0, noise="task").fit(X, 2 * X[:, 1] + X[:, 0])
+    np.testing.assert_allclose(model.coef_, 2.0, atol=1e-6)
+
+
+def test_weights_of_tasks_follow_them_when_tasks_come_go_and_are_stored(tmp_path):
+    X, y, _, _ = noisy()
+    model = RandomSlopes(task=0, noise="task").fit(X, y)
+    load_again = load(model.save(tmp_path / "m.kin"))
+    np.testing.assert_array_equal(load_again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(load_again.predict(X, return_std=True)[1], model.predict(X, return_std=True)[1])
+    fewer = dropped(model.model_, np.arange(5))
+    assert len(fewer.parts[0].coupling.weights) == 35
+    more = adopted(fewer, model.model_.gram.select(np.arange(5)))
+    weights = more.parts[0].coupling.weights
+    np.testing.assert_array_equal(weights[:5], 1.0)
+    np.testing.assert_array_equal(weights[5:], fewer.parts[0].coupling.weights)

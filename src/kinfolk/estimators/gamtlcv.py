@@ -47,6 +47,7 @@ MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's 
 FINALISTS = 4  # graphs that may share in the mixture
 CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
 LEAST_CURVES = 0.01  # gain below which curves are not worth that coefficients are harder to read
+WALK_GUARD = 0.5  # of the guard: which input has a walk the inputs tell, before any target is looked at
 LEAST_TRUNK = 0.01  # share below which a trunk is not worth its trees
 TRUNK_GUARD = 0.5  # of the guard: the graph is the best of many, and of the trunk one number is fitted, its share
 
@@ -58,7 +59,8 @@ class GAMTLCV(GraphRegressor):
     Rows become statistics once; a fold's training statistics are the total minus the fold. Tried are
 
     - the limits without a graph: task mean, ridge per task, pooled with own and with common intercepts, shrunk to the
-      mean, random slopes, each with its penalty chosen on the same folds; in time, the mean of a task's last rows;
+      mean, each with its penalty chosen on the same folds; random slopes, also with noise that differs between tasks
+      and with correlations between slopes; in time, the mean of a task's last rows;
     - GAMTL over `strengths`, `ridges`, `neighbors`, `anchors` and `metrics`, one of them varied at a time from the best
       so far; stronger pulls are tried where weaker are worse, and strengths grow at an edge that is best.
 
@@ -89,8 +91,10 @@ class GAMTLCV(GraphRegressor):
     random_state : draws the folds, by the positions of the rows: in another order they are drawn anew
     callback : called with a `Progress` after every fold
     nonlinear : "splines": lines, and a mixed model on natural splines of inputs (see `SplineFeatures`) if they lower
-        the held-out error by more than `guard` standard errors and 1 %; "auto": these or radial basis functions (see
-        `RBFGAMTL`), whichever gain more; True: basis functions with the share that errors give them; False: lines
+        the held-out error by more than `guard` standard errors and 1 %. If an input is like the year of a panel, which
+        every task has once at most, levels may also wander along it, and half of `guard` is enough. "auto": these or
+        radial basis functions (see `RBFGAMTL`), whichever gain more; True: basis functions with the share that errors
+        give them; False: lines
     trunk : a model of what all tasks share, beside the lines: "auto" is boosted trees (scikit-learn's
         HistGradientBoostingRegressor, told which task a row is of), rounds and size chosen on the folds; or any
         regressor, whose first input is then the number of the task. It takes part if it lowers the held-out error by
@@ -277,7 +281,8 @@ class GAMTLCV(GraphRegressor):
         both.dropped = beside(lines.dropped) | both.dropped
         chosen = self._choose(both)
         gain = both.gain(straight.chosen.mixture, chosen.mixture)
-        helps = self.nonlinear is True or bool(gain.mean > max(self.guard * gain.standard_error, LEAST_CURVES))
+        guard = self.guard * (WALK_GUARD if has_splines and found.features.walk_terms else 1.0)
+        helps = self.nonlinear is True or bool(gain.mean > max(guard * gain.standard_error, LEAST_CURVES))
         details = {"nonlinear_helps_": helps, "nonlinear_gain_": gain}
         if not helps:
             return replace(straight, details=details)

@@ -12,7 +12,7 @@ import numpy as np
 from kinfolk.explain.groups import BY_DEGREES, group_sentences, only_loose, without_groups
 from kinfolk.explain.kin import Kinship, kinship
 from kinfolk.judge.errors import Gain
-from kinfolk.judge.verdict import Verdict, graph_sentence, lowers, without_gain
+from kinfolk.judge.verdict import Verdict, curves_sentence, graph_sentence, lowers, without_gain
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import Array, squared_errors
 from kinfolk.solvers.random_effects import fit_random_effects
@@ -224,9 +224,10 @@ def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdic
         # What to do next comes last.
         said.insert(max(len(said) - 1, 0), graph_sentence(gain, model.details["graph_helps_"]))
     if "splines_" in model.details:
-        bent = Gain(*model.details["nonlinear_gain_"])
-        sentence = f"Curves (splines of the features) {lowers(bent, plural=True)} beyond lines alone."
-        said.insert(max(len(said) - 1, 0), sentence)
+        walk = model.details["splines_"].walk
+        along = None if walk is None else get_feature_names_out(model)[walk]
+        gain = Gain(*model.details["nonlinear_gain_"])
+        said.insert(max(len(said) - 1, 0), curves_sentence(gain, model.details["mixture_"], along))
     if model.details.get("nonlinear_gain_", "tried") is None:
         said.insert(max(len(said) - 1, 0), "Curves were not tried: the table is too large for them.")
     time = model.details.get("time_column_")

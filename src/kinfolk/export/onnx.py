@@ -14,7 +14,8 @@ from kinfolk._version import __version__
 from kinfolk.files import replacing
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.methods.rbf import RBFFeatures
-from kinfolk.methods.splines import FADE, SplineFeatures
+from kinfolk.methods.splines import SplineFeatures
+from kinfolk.methods.walks import FADE
 
 OPSET, ML_OPSET, IR = 18, 3, 9
 
@@ -112,22 +113,46 @@ def _bumps(graph: _Graph, step: RBFFeatures, Z: str) -> str:
 
 
 def _splines(graph: _Graph, step: SplineFeatures, X: str) -> str:
-    """The terms of every bent input, (u - k)+^3 times weights minus a line, which fade beyond its ends; the inputs."""
-    zero, one, three = (graph.constant(np.float64(value)) for value in (0.0, 1.0, 3.0))
+    """The terms of a walk and of every bent input, which fade beyond its ends; the inputs."""
     parts = []
+    if step.walk_ is not None:
+        parts.append(_walk(graph, step, X))
     for i, column in enumerate(step.columns_):
-        low, high = step.ends_[:, i]
-        x = graph.op("Gather", X, graph.constant(np.array([column])), axis=1)
-        u = graph.op("Div", graph.op("Sub", x, graph.constant(low)), graph.constant(high - low))
-        edge = graph.op("Max", graph.op("Min", u, one), zero)
-        cubes = graph.op("Pow", graph.op("Max", graph.op("Sub", edge, graph.constant(step.knots_[i])), zero), three)
+        edge, fading = _within(graph, X, int(column), step.ends_[:, i])
+        cubes = graph.op("Pow", _hinges(graph, edge, step.knots_[i]), graph.constant(np.float64(3.0)))
         curve = graph.op("MatMul", cubes, graph.constant(step.weights_[i]))
         line = graph.op(
             "Add", graph.op("MatMul", edge, graph.constant(step.lines_[i][1:])), graph.constant(step.lines_[i][0])
         )
-        beyond = graph.op("Div", graph.op("Abs", graph.op("Sub", u, edge)), graph.constant(np.float64(-FADE)))
-        parts.append(graph.op("Mul", graph.op("Sub", curve, line), graph.op("Exp", beyond)))
+        parts.append(graph.op("Mul", graph.op("Sub", curve, line), fading))
     return graph.op("Concat", *parts, X, axis=1)
+
+
+def _walk(graph: _Graph, step: SplineFeatures, X: str) -> str:
+    """Terms that are linear between knots, as what they are at the first, and by how much their slope turns at each."""
+    assert step.walk is not None
+    assert step.walk_ is not None
+    knots, values = step.walk_
+    edge, fading = _within(graph, X, step.walk, knots[[0, -1]])
+    place = (knots - knots[0]) / (knots[-1] - knots[0])
+    slopes = np.diff(values, axis=0) / np.diff(place)[:, None]
+    turns = np.diff(slopes, axis=0, prepend=0.0)
+    way = graph.op("MatMul", _hinges(graph, edge, place[:-1]), graph.constant(turns))
+    return graph.op("Mul", graph.op("Add", way, graph.constant(values[0])), fading)
+
+
+def _within(graph: _Graph, X: str, column: int, ends: Any) -> tuple[str, str]:
+    """A column in units of its range, held at the ends; and the factor by which terms fade beyond."""
+    x = graph.op("Gather", X, graph.constant(np.array([column])), axis=1)
+    u = graph.op("Div", graph.op("Sub", x, graph.constant(ends[0])), graph.constant(ends[1] - ends[0]))
+    edge = graph.op("Max", graph.op("Min", u, graph.constant(np.float64(1.0))), graph.constant(np.float64(0.0)))
+    beyond = graph.op("Div", graph.op("Abs", graph.op("Sub", u, edge)), graph.constant(np.float64(-FADE)))
+    return edge, graph.op("Exp", beyond)
+
+
+def _hinges(graph: _Graph, u: str, knots: Any) -> str:
+    """(u - k)+ for every knot."""
+    return graph.op("Max", graph.op("Sub", u, graph.constant(knots)), graph.constant(np.float64(0.0)))
 
 
 def _long(graph: _Graph, model: Model, X: str, *, unseen: str) -> list[Any]:

@@ -141,6 +141,9 @@ def _part_with(part: Part, old: GramStats, new: GramStats, rows: LastRows) -> tu
         V, edges = adopt_tasks(coupling, part.V, equations)
         coupling = replace(coupling, adjacency=_with_edges(coupling.adjacency, old_at, edges, new_at))
     else:
+        if getattr(coupling, "weights", None) is not None:  # nobody knows yet how noisy a new task is
+            ones = np.ones(len(new_at))
+            coupling = replace(coupling, weights=_merged(len(labels), (old_at, coupling.weights), (new_at, ones)))
         # The penalties and covariances stay; what all tasks have in common is solved once more with the new ones.
         joined = part.equations(old + new)
         V = coupling.inverse(joined).unknowns(joined.b)[new_at]
@@ -159,6 +162,8 @@ def _part_of(part: Part, kept: NDArray[np.bool_]) -> Part:
     coupling: Any = part.coupling
     if isinstance(coupling, GraphCoupling):
         coupling = replace(coupling, adjacency=sparse.csr_array(coupling.adjacency[kept][:, kept]))
+    elif getattr(coupling, "weights", None) is not None:
+        coupling = replace(coupling, weights=coupling.weights[kept])
     shares = None if part.own_shares is None else part.own_shares[kept]
     last = None if part.last is None else LastRows(*(values[kept] for values in part.last))
     return replace(part, coupling=coupling, V=part.V[kept], own_shares=shares, last=last)

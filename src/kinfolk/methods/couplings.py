@@ -39,12 +39,16 @@ class HubInverse:
 
     With K_t = F (I + F'G_t F)^-1 F', C_t = I - K_t G_t and Z = (sum_t G_t C_t + R)^-1,
 
-        N_ts = [t = s] K_t + C_t Z C_s'.
+        N_ts = [t = s] K_t + C_t Z D_s',    D_s = C_s.
+
+    Where the rows of task s count w_s times, all this is of w_t G_t, and then K_t and D_t are multiplied by w_t, so
+    that N still takes the plain b_s.
     """
 
     G: Array
     K: Array
     C: Array
+    D: Array
     Z: Array
 
     @property
@@ -53,21 +57,20 @@ class HubInverse:
         return self.G.size <= AT_ONCE
 
     def columns(self, task: int) -> Array:
-        """N_st for all s."""
-        found = self.C @ (self.Z @ self.C[task].T)
+        """N_ts' for all s."""
+        found = self.D @ (self.Z @ self.C[task].T)
         found[task] += self.K[task]
         return found
 
     def diagonal(self, tasks: NDArray[np.intp], scatter: Scatter) -> ErrorBlocks:
         """N_tt, and the errors with their own block apart from what comes by the common part."""
-        G, K, C = self.G[tasks], self.K[tasks], self.C[tasks]
-        Ct = C.transpose(0, 2, 1)
-        # N_tt = K_t + C_t Z C_t'; in sum_s N_ts G_s N_st the own block appears once squared and twice crossed.
-        common = C @ self.Z
+        G, K, D = self.G[tasks], self.K[tasks], self.D[tasks]
+        # N_tt = K_t + C_t Z D_t'; in sum_s N_ts G_s N_ts' the own block appears once squared and twice crossed.
+        common = self.C[tasks] @ self.Z
         back = common.transpose(0, 2, 1)
-        cross = K @ G @ common @ Ct
-        passed = self.C.transpose(0, 2, 1) @ self.G  # what task s passes on to the common part
-        noise = K @ G @ K + cross + cross.transpose(0, 2, 1) + common @ (passed @ self.C).sum(axis=0) @ back
+        cross = K @ G @ D @ back
+        passed = self.D.transpose(0, 2, 1) @ self.G  # what task s passes on to the common part
+        noise = K @ G @ K + cross + cross.transpose(0, 2, 1) + common @ (passed @ self.D).sum(axis=0) @ back
         # N_ts G_s - [s = t], squared about the covariance of tasks: again own block, cross and common part.
         own = K @ G - np.eye(G.shape[1])
         S = scatter.covariance
@@ -75,30 +78,36 @@ class HubInverse:
         among = (passed @ S @ passed.transpose(0, 2, 1)).sum(axis=0)
         pulled = own @ S @ own.transpose(0, 2, 1) + cross + cross.transpose(0, 2, 1) + common @ among @ back
         off = (own + common @ passed.sum(axis=0)) @ scatter.mean
-        return ErrorBlocks(K + common @ Ct, noise, pulled + off[:, :, None] * off[:, None, :])
+        return ErrorBlocks(K + common @ D.transpose(0, 2, 1), noise, pulled + off[:, :, None] * off[:, None, :])
 
     def unknowns(self, b: Array) -> Array:
         """v_t = sum_s N_ts b_s for all t: the common part is summed once."""
-        common = self.Z @ np.einsum("spq,sp->q", self.C, b)
+        common = self.Z @ np.einsum("spq,sp->q", self.D, b)
         return np.einsum("tpq,tq->tp", self.K, b) + self.C @ common
 
 
 @dataclass(frozen=True, eq=False)
 class Hub:
-    """Tasks around a common centre: their covariance (p, p) relative to the noise, and the penalty on the centre."""
+    """Tasks around a common centre: their covariance (p, p) relative to the noise, and the penalty on the centre.
+
+    `weights` (S,) is how often the rows of each task count, None for once.
+    """
 
     source: ClassVar[str] = "common to all tasks"
     covariance: Array
     centre: Array
+    weights: Array | None = None
 
     def inverse(self, equations: NormalEquations) -> HubInverse:
         """N, from a root F of the covariance."""
-        G = equations.G
+        w = 1.0 if self.weights is None else self.weights[:, None, None]
+        G = w * equations.G
         F = square_root(self.covariance)
         # F may be singular (a coefficient that all tasks share), so the covariance itself is never inverted.
         K = F @ np.linalg.inv(np.eye(len(F)) + F.T @ G @ F) @ F.T
         C = np.eye(len(F)) - K @ G
-        return HubInverse(G, K, C, linalg.pinvh((G @ C).sum(axis=0) + self.centre, rtol=MARGIN))
+        Z = linalg.pinvh((G @ C).sum(axis=0) + self.centre, rtol=MARGIN)
+        return HubInverse(equations.G, w * K, C, w * C, Z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +122,9 @@ class Alone:
         G = equations.G
         zero = np.zeros_like(G)
         if np.isinf(self.penalty):  # the task mean: no slope is left
-            return HubInverse(G, zero, zero, zero[0])
+            return HubInverse(G, zero, zero, zero, zero[0])
         K = Spectrum.of(G, equations.b).inverse(self.penalty)
-        return HubInverse(G, np.broadcast_to(K, G.shape), zero, zero[0])
+        return HubInverse(G, np.broadcast_to(K, G.shape), zero, zero, zero[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,4 +140,4 @@ class ToMean:
         G = equations.G
         K = np.broadcast_to(Spectrum.of(G, equations.b).inverse(self.ridge + self.penalty), G.shape)
         own = K @ (G + self.ridge * np.eye(G.shape[1]))
-        return HubInverse(G, K, K, self.penalty * linalg.pinvh(own.sum(axis=0), rtol=MARGIN))
+        return HubInverse(G, K, K, K, self.penalty * linalg.pinvh(own.sum(axis=0), rtol=MARGIN))

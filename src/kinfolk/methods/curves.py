@@ -16,6 +16,7 @@ from kinfolk.methods.random_slopes import RandomSlopes
 from kinfolk.methods.rbf_search import FeatureSearch, TaskRows, search_features
 from kinfolk.methods.splines import KNOTS, SplineFeatures, knots_for
 from kinfolk.methods.task_mean import LastMean
+from kinfolk.methods.walks import walk_column
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.levels import SINGULAR
@@ -95,12 +96,15 @@ def spline_features(data: TaskRows, *, fine: bool) -> FeatureSearch | None:
 
     Knots do not depend on the target, so all folds have those of all rows; in time, where rows to come lie beyond all
     knots, those of its past. `fine` places more of them where tasks have rows enough; rows must then be drawn one by
-    one.
+    one. So must they for a walk, or be in time.
     """
     finest = knots_for(data.X, np.bincount(data.codes)) if fine else KNOTS
-    for knots in dict.fromkeys((finest, KNOTS)):
-        features = SplineFeatures(knots).fit(data.X, sample_weight=data.weight)
-        if len(features.columns_) and _fits(data, features.n_terms + data.X.shape[1]):
+    in_time = bool((data.fold < 0).any())
+    used = slice(None) if data.weight is None else data.weight > 0
+    walk = walk_column(data.X[used], data.codes[used]) if fine or in_time else None
+    for knots, along in dict.fromkeys(((finest, walk), (KNOTS, walk), (KNOTS, None))):
+        features = SplineFeatures(knots, along).fit(data.X, sample_weight=data.weight)
+        if features.n_terms and _fits(data, features.n_terms + data.X.shape[1]):
             by_fold = _by_fold(data, features)
             return FeatureSearch(None, features, by_fold, data.in_basis(features, by_fold).folds(), {})
     return None
@@ -124,11 +128,12 @@ def _fits(data: TaskRows, D: int) -> bool:
 class BentSlopes:
     """A mixed model of the inputs, the last `inputs` features, and of the curves of those that bend most, `terms` each.
 
-    Which these are is found among the rows at hand, so that folds judge it.
+    Which these are is found among the rows at hand, so that folds judge it. The first `walk` features are no curves.
     """
 
     inputs: int
     terms: int
+    walk: int = 0
     steps: int = STEPS
 
     def learn(self, gram: GramStats) -> Model:
@@ -144,10 +149,10 @@ class BentSlopes:
         """The terms of the inputs that bend most, which explain most of what common lines leave, and all inputs."""
         D = gram.n_features
         lines = np.arange(D - self.inputs, D)
-        terms = np.arange(D - self.inputs).reshape(-1, self.terms)
+        terms = np.arange(self.walk, D - self.inputs).reshape(-1, self.terms)
         most = min(MOST_CURVES, MOST_TERMS // self.terms)
         if len(terms) <= most:
-            return np.arange(D)
+            return np.arange(self.walk, D)
         G = gram.G.sum(axis=0)
         b = gram.b.sum(axis=0)
         back = np.linalg.pinv(G[np.ix_(lines, lines)], rcond=SINGULAR, hermitian=True)
@@ -162,13 +167,30 @@ class BentSlopes:
 
 
 def search_splines(found: FeatureSearch, lines: Search) -> Search:
-    """The mixed model of splines on the folds that `lines` were tried on."""
+    """The mixed models of splines, and of a walk, on the folds that `lines` were tried on."""
     search = Search(found.folds, lines.n_jobs, lines.callback)
-    assert isinstance(found.features, SplineFeatures)
-    whole = BentSlopes(lines.folds.total.n_features, found.features.terms)
-    member = Member(f"curves, {SLOPES}", whole, draft=replace(whole, steps=DRAFT_STEPS))
-    search.tried[member.name] = member, search.trial_on(member, range(len(found.folds)))
+    features = found.features
+    assert isinstance(features, SplineFeatures)
+    d = lines.folds.total.n_features
+    members = []
+    if len(features.columns_):
+        whole = BentSlopes(d, features.terms, features.walk_terms)
+        members.append(Member(f"curves, {SLOPES}", whole, draft=replace(whole, steps=DRAFT_STEPS)))
+    if features.walk_terms:
+        members.append(_walk_member(features.walk_terms, d, found.folds.total.n_features))
+    for member in members:
+        search.tried[member.name] = member, search.trial_on(member, range(len(found.folds)))
     return search
+
+
+def _walk_member(terms: int, inputs: int, features: int) -> Member:
+    """The mixed model of a walk, the first features, and of the inputs, the last ones."""
+    columns = np.concatenate([np.arange(terms), np.arange(features - inputs, features)])
+    whole, draft = (
+        OnColumns(RandomSlopes(tol=MIXED_MODEL, max_iter=steps), columns, np.ones(len(columns)))
+        for steps in (STEPS, DRAFT_STEPS)
+    )
+    return Member(f"walk, {SLOPES}", whole, draft=draft)
 
 
 def curves_of(

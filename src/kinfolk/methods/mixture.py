@@ -18,6 +18,7 @@ from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.judge.errors import Errors, Gain
@@ -39,6 +40,8 @@ from kinfolk.solvers.tolerances import MIXED_MODEL
 CAUTION = 2.0  # what a share of a member costs that does not clearly beat random slopes, which need no tuning
 CLEARLY = 0.05  # relative difference of held-out errors at which random slopes are the wrong model
 LEAST_SHARE = 1e-3
+CORRELATED = 2  # tasks per coefficient from which these may be correlated: fewer tell more of themselves than of others
+DRAFT_STEPS = 40  # of mixed models with correlated slopes on folds, where the last digits do not matter
 MANY = 300  # tasks from which one fold shows that a point of the grid is hopeless, and the first rounds are enough
 HOPELESS = 0.1  # relative loss to the best point on that fold: with less, a point may still have a share in a mixture
 CERTAIN = 4.0  # standard errors that this must be
@@ -95,7 +98,12 @@ def limits(folds: Folds, *, mean_ridge: float, slopes: bool) -> list[Member]:
         _penalised(SHRUNK, MeanShrunk(ridge=ridge), known),
     ]
     if slopes:
-        members.append(Member(SLOPES, RandomSlopes(intercept="random", tol=MIXED_MODEL)))
+        around = RandomSlopes(intercept="random", tol=MIXED_MODEL)
+        members.append(Member(SLOPES, around))
+        members.append(Member(f"{SLOPES}, noise by task", clone(around).set_params(noise="task")))
+    if slopes and folds.total.n_tasks >= CORRELATED * (folds.total.n_features + 1):
+        full = RandomSlopes(intercept="random", covariance="full", tol=MIXED_MODEL)
+        members.append(Member(f"{SLOPES}, correlated", full, draft=clone(full).set_params(max_iter=DRAFT_STEPS)))
     if slopes and all((folds.training_rows(f) > 1).any() for f in range(len(folds))):
         # Own intercepts take a row of every task: where no task has more, nothing is left to estimate slopes from.
         members.append(Member(SLOPES_OWN, RandomSlopes(intercept="free", tol=MIXED_MODEL)))

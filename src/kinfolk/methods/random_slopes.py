@@ -10,12 +10,16 @@ from sklearn.exceptions import ConvergenceWarning
 from kinfolk.methods.couplings import Hub
 from kinfolk.methods.gamtl.calibrate import mixed_model
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.model import Course, Model, Part, Population
+from kinfolk.methods.model import ByTask, Course, Model, Part, Population
 from kinfolk.methods.parameters import choice, number, parameters
-from kinfolk.rows.gram import GramStats
-from kinfolk.solvers.equations import normal_equations
+from kinfolk.methods.uncertainty import moderated
+from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
+from kinfolk.solvers.equations import NormalEquations, normal_equations
 from kinfolk.solvers.random_effects import RANDOM_INTERCEPTS, RandomEffects
+from kinfolk.solvers.tolerances import LAST_DIGIT
 from kinfolk.words import warn_user
+
+NOISE_ROUNDS = 2  # of noise by task and coefficients in turn: with more, errors on real tables are the same
 
 
 @parameters
@@ -37,6 +41,8 @@ class RandomSlopes(MultiTaskRegressor):
     covariance : "diagonal", coefficients vary independently; or "full", which can win on correlated inputs and many
         tasks, and has d (d + 1) / 2 variances to learn
     intercept : "random", c_t ~ N(c0, s^2) at the average input of all rows; or "free", one fixed effect per task
+    noise : "common", one sigma2 for all tasks; or "task", where sigma2 is that of a typical task, and rows of noisier
+        tasks count less: the residuals of the model with common noise tell how much, as far as more than chance
     tol, max_iter : largest gradient of the log-likelihood per task, in parameters without units; steps at most
 
     Attributes
@@ -45,6 +51,7 @@ class RandomSlopes(MultiTaskRegressor):
     population_coef_, population_intercept_ : the fixed effects mu and c0
     relevance_ : standard deviation between tasks of every coefficient; 0 for those that all tasks have in common
     covariance_ : Sigma (d, d); intercept_sd_ : s, NaN for free intercepts; sigma2_ : variance of the noise
+    noise_ : (T,), variance of the noise of every task
     log_likelihood_, objective_history_ : at the end, and its negative after every step
     n_iter_, converged_, optimality_ : steps taken, the start included; whether, and how nearly, the gradient is zero
 
@@ -66,6 +73,7 @@ class RandomSlopes(MultiTaskRegressor):
 
     covariance: str = choice("diagonal", "full")
     intercept: str = choice("random", "free")
+    noise: str = choice("common", "task")
     tol: float = number(1e-5, above=0)
     max_iter: int = number(1000, at_least=0, whole=True)
 
@@ -77,13 +85,12 @@ class RandomSlopes(MultiTaskRegressor):
         """The maximum of the likelihood, and the coefficients that it expects."""
         if gram.n.sum() <= 1 and gram.n_tasks == 1:
             raise ValueError("got n_samples=1, but a mixed model needs at least 2 rows")
-        found = mixed_model(gram, self.covariance, self.intercept, self.tol, max_iter=self.max_iter)
-        self._warn_of(found)
-        settled = found.converged and not found.bounded
         treatment = RANDOM_INTERCEPTS[self.intercept]
         equations = normal_equations(gram, treatment)
-        # The fixed effects have no penalty of their own: R = 0.
-        coupling = Hub(found.relative_covariance, np.zeros_like(found.relative_covariance))
+        found, noise = self._with_noise(gram, equations)
+        self._warn_of(found)
+        settled = found.converged and not found.bounded
+        coupling = _hub(found, None if (noise == 1).all() else 1 / noise)
         V = equations.unknowns(found.coef, found.intercept)
         return Model.of(
             gram,
@@ -97,9 +104,27 @@ class RandomSlopes(MultiTaskRegressor):
                 "covariance_": found.covariance,
                 "intercept_sd_": found.intercept_sd,
                 "sigma2_": found.sigma2,
+                "noise_": ByTask(found.sigma2 * noise),
                 "log_likelihood_": float(found.history[-1]),
             },
         )
+
+    def _with_noise(self, gram: GramStats, equations: NormalEquations) -> tuple[RandomEffects, Array]:
+        """The mixed model, and the noise of every task over that of a typical one."""
+        found = self._fitted(gram)
+        noise = np.ones(gram.n_tasks)
+        for _ in range(NOISE_ROUNDS if self.noise == "task" else 0):
+            before = noise
+            noise = noise_by_task(gram, found, equations, before)
+            if (noise == before).all():  # the model is at hand
+                break
+            found = self._fitted(gram.scaled(1 / noise), near=found)
+        return found, noise
+
+    def _fitted(self, gram: GramStats, near: RandomEffects | None = None) -> RandomEffects:
+        if self.covariance == "full" and near is None:
+            near = mixed_model(gram, "diagonal", self.intercept, self.tol)
+        return mixed_model(gram, self.covariance, self.intercept, self.tol, near=near, max_iter=self.max_iter)
 
     def _warn_of(self, model: RandomEffects) -> None:
         if model.bounded:
@@ -118,3 +143,27 @@ class RandomSlopes(MultiTaskRegressor):
             f"repeat others{or_diagonal}.",
             ConvergenceWarning,
         )
+
+
+def noise_by_task(gram: GramStats, found: RandomEffects, equations: NormalEquations, before: Array) -> Array:
+    """The noise of every task (T,) over that of a typical one, from the residuals of a mixed model.
+
+    With H_t = K_t G_t, as the BLUP takes the rows of a task, the residuals r_t of the right model have the expectation
+    ||r_t||^2 = sigma2_t (n_t - tr H_t). Ratios to that are drawn to 1 as much as their own spread suggests. `before` is
+    the noise that the model was fitted with.
+    """
+    used = np.einsum("tpq,tqp->t", _hub(found, 1 / before).inverse(equations).K, equations.G)
+    freedom = np.maximum(gram.n - used - (not equations.has_ones), 0.0)
+    squares = squared_errors(gram, found.coef, found.intercept)
+    left = float(squares.sum()) / max(float(freedom.sum()), TINY)
+    if left <= LAST_DIGIT**2 * float(gram.yy.sum() + gram.n @ gram.y_mean**2):  # rounding is no noise
+        return before
+    ratio = np.divide(squares, left * freedom, out=np.zeros_like(squares), where=freedom > 0)
+    noise = moderated(ratio, freedom)
+    # Weights of 1 / noise leave as many rows as there are, which the likelihood counts.
+    return np.asarray(noise * (gram.n / noise).sum() / gram.n.sum())
+
+
+def _hub(found: RandomEffects, weights: Array | None = None) -> Hub:
+    # The fixed effects have no penalty of their own: R = 0.
+    return Hub(found.relative_covariance, np.zeros_like(found.relative_covariance), weights)

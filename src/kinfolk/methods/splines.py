@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from kinfolk.methods.walks import FADE, Walk
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.tolerances import MARGIN
 
@@ -19,7 +20,6 @@ MOST_KNOTS = 12
 ROWS_PER_TERM = 2  # of the median task
 OUTER = 0.05  # quantile of the first knot, and of the last one from above
 LEAST_GAP = 1e-6  # between knots, of the range: an input that is nearly one value has no curve
-FADE = 1.0  # of the range, beyond its ends, over which a curve returns to its line, by a factor of e
 
 
 class SplineFeatures(TransformerMixin, BaseEstimator):
@@ -33,14 +33,17 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
     uncorrelated over these values, of variance 1, the smoothest first (the basis of Demmler and Reinsch): tasks may
     share a wide bend and differ in it by more than in ripples, which n_j mix. So coefficients of the terms say how a
     relation bends, and those of the inputs where it leads on average. Beyond the range of the input the terms are those
-    of its end, and fade: a curve returns to its line.
+    of its end, and fade: a curve returns to its line. Before them come the terms of a walk (see `walks.Walk`) along one
+    of the inputs, if that is asked for.
 
     Parameters
     ----------
     knots : K, of every input
+    walk : position of the input with a walk, or None
 
     Attributes
     ----------
+    walk_ : the walk, or None
     columns_ : (m,), positions of the inputs with at least K distinct values
     ends_ : (2, m), least and largest value of these
     knots_ : (m, K), in units of the range; weights_ : (m, K, K - 2), of the cubes; lines_ : (m, 2, K - 2)
@@ -59,8 +62,9 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
 
     linear: ClassVar[bool] = True  # the inputs follow the terms
 
-    def __init__(self, knots: int = KNOTS) -> None:
+    def __init__(self, knots: int = KNOTS, walk: int | None = None) -> None:
         self.knots = knots
+        self.walk = walk
 
     @property
     def terms(self) -> int:
@@ -80,6 +84,7 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         self.knots_ = np.array([found[j] for j in self.columns_]).reshape(m, self.knots)
         self.weights_ = np.array([_weights(k) for k in self.knots_]).reshape(m, self.knots, self.terms)
         self.lines_ = np.zeros((m, 2, self.terms))
+        self.walk_ = None if self.walk is None else Walk.along(X[:, self.walk])
         for i, v in enumerate(bent):
             self._take_line_away(i, (v - v[0]) / (v[-1] - v[0]))
         return self
@@ -109,10 +114,12 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
             values = np.zeros_like(getattr(self, name))
             values[at] = getattr(found, name)[known]
             setattr(there, name, values)
+        if self.walk_ is not None:
+            there.walk_ = self.walk_.among(X[:, self.walk])
         return there
 
     def transform(self, X: Any) -> Array:
-        """The terms of all bent inputs, (n, m (K - 2)), and then the inputs."""
+        """The terms of the walk and of all bent inputs, (n, m (K - 2)), and then the inputs."""
         check_is_fitted(self, "columns_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         low, high = self.ends_
@@ -122,19 +129,26 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         lines = self.lines_[:, 0] + edge[:, :, None] * self.lines_[:, 1]
         terms = np.einsum("nik,ikj->nij", cubes, self.weights_) - lines
         terms *= np.exp(-np.abs(u - edge) / FADE)[:, :, None]
-        return np.hstack([terms.reshape(len(X), -1), X])
+        walk = [] if self.walk_ is None else [self.walk_.terms(X[:, self.walk])]
+        return np.hstack([*walk, terms.reshape(len(X), -1), X])
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """`curve 1 of x`, `curve 2 of x`, ..., and then the names of the inputs."""
+        """`walk 1 of x`, ..., `curve 1 of x`, `curve 2 of x`, ..., and then the names of the inputs."""
         check_is_fitted(self, "columns_")
         inputs = _check_feature_names_in(self, input_features)
-        terms = [f"curve {j} of {inputs[i]}" for i in self.columns_ for j in range(1, self.terms + 1)]
+        terms = [f"walk {j} of {inputs[self.walk]}" for j in range(1, self.walk_terms + 1)]
+        terms += [f"curve {j} of {inputs[i]}" for i in self.columns_ for j in range(1, self.terms + 1)]
         return np.array([*terms, *inputs], dtype=object)
 
     @property
     def n_terms(self) -> int:
         """How many features come before the inputs."""
-        return self.terms * len(self.columns_)
+        return self.walk_terms + self.terms * len(self.columns_)
+
+    @property
+    def walk_terms(self) -> int:
+        """How many of these are terms of the walk, which come first."""
+        return 0 if self.walk_ is None else self.walk_.values.shape[1]
 
     def of_lines(self) -> tuple[Array, Array]:
         """Factors of the inputs among the features, and what is taken away from them before."""

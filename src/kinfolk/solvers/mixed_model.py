@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize, nnls
 
 from kinfolk.rows.gram import TINY, Array, is_shared
-from kinfolk.solvers.batched import inverse_triangles, times, transposed_times
+from kinfolk.solvers.batched import inverse_triangles, square_root, times, transposed_times
 from kinfolk.solvers.equations import NormalEquations
 from kinfolk.solvers.ridge import Spectrum
 from kinfolk.solvers.solution import Solution
@@ -37,11 +37,13 @@ SINGULAR = 1e-11  # eigenvalues of a pooled Gram matrix below this share of the 
 TOO_FAR = 1e12  # deviance above that of the start
 NEGLIGIBLE = 1e-8  # variances below this, in units of what one task's data can tell, are zero
 EM_STEPS = 30  # before L-BFGS; fewer leave it a poor scaling
+NEAR_STEPS = 3  # the same from a start near the maximum
 BLOCK = 1024  # tasks whitened at a time: temporaries stay in the cache
 BLOCK_COSTS = 300_000  # multiplications in the time that one more block takes
 MANY = 1000  # tasks from which variances are found by scoring: with few it may end at a lower of several maxima
 RAISED = (1.0, 10.0, 100.0)  # variances tried in place of zero, in units of what the smallest task's data can tell
 UNEQUAL = 0.1  # of the mean: data of the smallest task below which that is another start than the usual one
+NEAR = 0.05  # added to the variances of a start, in units of what one task's data can tell
 HALVINGS = 12  # of a scoring step before an EM step is taken in its place
 
 
@@ -197,8 +199,8 @@ def second_derivative(data: Compressed, state: Likelihood) -> Array:
     return data.copies * squares - data.copies**2 * np.outer(h, h) / data.N
 
 
-def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int) -> Solution:
-    """The state at the best P; `history` is the log-likelihood after every step.
+def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int, near: Array | None = None) -> Solution:
+    """The state at the best P, looked for from `near` if that is given; `history` is the log-likelihood by step.
 
     EM alone crawls where a variance tends to zero; L-BFGS works on the factor L, for which zero is no wall. Diagonal,
     with many tasks: Fisher scoring on the variances, which takes a tenth of the steps.
@@ -207,30 +209,35 @@ def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int) -> 
     start = data.basis @ data.basis.T
     if diagonal:
         start = np.diag((np.diagonal(start) > NEGLIGIBLE).astype(float))
+    if near is not None:
+        # Where a variance is zero its factor has no slope: every direction starts above zero.
+        start = near + NEAR * start
+        start = np.diag(np.sqrt(np.diagonal(start))) if diagonal else square_root(start)
     state = evaluate(data, start if T > 1 else 0 * start)  # one task cannot differ from itself
     history = [state.deviance]
-    state = _climbed(data, state, diagonal, tol, history, max_iter)
+    first = EM_STEPS if near is None else NEAR_STEPS
+    state = _climbed(data, state, diagonal, tol, history, max_iter, first)
     if diagonal:
         state = _without_negligible(data, state)
         raised = _raised(data, state) if T > 1 else state
         if raised.deviance < state.deviance - tol:  # by more than rounding
             history.append(raised.deviance)
-            state = _without_negligible(data, _climbed(data, raised, diagonal, tol, history, max_iter))
+            state = _without_negligible(data, _climbed(data, raised, diagonal, tol, history, max_iter, EM_STEPS))
     rest = residual(state, T, diagonal)
     log_likelihood = -np.array([*history[:-1], min(history[-1], state.deviance)]) / 2
     return Solution(state, len(history) - 1, rest, rest <= tol, history=log_likelihood)
 
 
 def _climbed(
-    data: Compressed, state: Likelihood, diagonal: bool, tol: float, history: list[float], max_iter: int
+    data: Compressed, state: Likelihood, diagonal: bool, tol: float, history: list[float], max_iter: int, first: int
 ) -> Likelihood:
-    """The maximum that is reached from a state."""
+    """The maximum that is reached from a state; the `first` steps are those of EM."""
     T = len(data.z)
     while residual(state, T, diagonal) > tol and len(history) <= max_iter:
         steps = len(history)
         if diagonal and len(data.R) >= MANY:
             state = _scoring_step(data, state, history)
-        elif steps <= EM_STEPS:
+        elif steps <= first:
             state = evaluate(data, em_factor(state, T, diagonal))
             history.append(state.deviance)
         else:

@@ -74,7 +74,13 @@ class RandomEffects:
 
 
 def fit_random_effects(
-    gram: GramStats, *, covariance: str = "diagonal", intercept: str = "random", tol: float = 1e-5, max_iter: int = 1000
+    gram: GramStats,
+    *,
+    covariance: str = "diagonal",
+    intercept: str = "random",
+    tol: float = 1e-5,
+    max_iter: int = 1000,
+    near: RandomEffects | None = None,
 ) -> RandomEffects:
     """Maximum-likelihood fit of the mixed model: EM steps, then quasi-Newton steps on the same gradient.
 
@@ -85,6 +91,7 @@ def fit_random_effects(
         one fixed effect per task, and the likelihood that of the rows about their task's mean
     tol : largest gradient of the log-likelihood per task, in parameters without units
     max_iter : steps at most
+    near : a model of the same features to start from, of other weights or without correlations
 
     Examples
     --------
@@ -111,7 +118,11 @@ def fit_random_effects(
     if saturated:
         within = float(gram.yy.sum()) / max(float(np.maximum(gram.n - 1, 0.0).sum()), 1.0)
         data = replace(data, least_noise=max(data.least_noise, SATURATED_NOISE * within))
-    found = maximise(data, diagonal=diagonal, tol=tol, max_iter=max_iter)
+    start = None
+    if near is not None:
+        back = np.linalg.pinv(units)
+        start = back @ near.relative_covariance @ back.T
+    found = maximise(data, diagonal=diagonal, tol=tol, max_iter=max_iter, near=start)
     at_least = found.value.sigma2 <= data.least_noise
     found = replace(found, converged=found.converged or (at_least and not saturated))
     return _in_units(gram, equations, units, found, bounded=saturated and at_least)

@@ -304,3 +304,5 @@ def _check_part(part: Any, S: int, d: int) -> None:
         check_record(coupling.recipe)
     if isinstance(coupling, Hub):
         require(has_shape(coupling.covariance, p, p) and has_shape(coupling.centre, p, p), "a covariance")
+        w = coupling.weights
+        require(w is None or (has_shape(w, S) and bool(np.isfinite(w).all() and (w > 0).all())), "weights of tasks")

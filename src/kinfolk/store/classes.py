@@ -25,6 +25,7 @@ from kinfolk.methods.structures import Edge, TaskCovariance, TaskGraph, TaskPrec
 from kinfolk.methods.trees import TaskTree
 from kinfolk.methods.trunk import BoostedTrees, Trunk
 from kinfolk.methods.uncertainty import HeldOut
+from kinfolk.methods.walks import Walk
 from kinfolk.rows.columns import Columns
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
@@ -76,7 +77,7 @@ RECORDS: dict[str, type[Any]] = {
         *(Model, Part, LastRows, Population, ByTask, Course, HeldOut, Gain, Setting, Edge),
         *(GramStats, Columns, Schema, TaskGraph, TaskCovariance, TaskPrecision, TaskTree),
         *(GraphCoupling, Penalty, Recipe, Hub, Alone, ToMean, Trunk, BoostedTrees),
-        *(Stream, Folds, FeatureSearch),
+        *(Stream, Folds, FeatureSearch, Walk),
     )
 }
 

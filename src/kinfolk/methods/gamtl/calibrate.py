@@ -141,12 +141,14 @@ def metric_model(gram: GramStats, metric: str, intercept: str | None) -> RandomE
     return mixed_model(gram, METRICS[metric] or "diagonal", "random" if random else "free", MIXED_MODEL)
 
 
-def mixed_model(gram: GramStats, covariance: str, intercept: str, tol: float, **options: Any) -> RandomEffects:
+def mixed_model(
+    gram: GramStats, covariance: str, intercept: str, tol: float, *, near: RandomEffects | None = None, **options: Any
+) -> RandomEffects:
     """The mixed model of some statistics; asked for again with the same options it is not fitted again."""
     fit: Callable[[], RandomEffects] = lambda: fit_random_effects(  # noqa: E731
-        gram, covariance=covariance, intercept=intercept, tol=tol, **options
+        gram, covariance=covariance, intercept=intercept, tol=tol, near=near, **options
     )
-    return gram.once(("mixed model", covariance, intercept, tol, *sorted(options.items())), fit)
+    return gram.once(("mixed model", covariance, intercept, tol, near is None, *sorted(options.items())), fit)
 
 
 def theta_at_start(problem: Problem, V: Array, neighbors: float) -> float:
