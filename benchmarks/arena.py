@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge, RidgeCV
@@ -412,7 +413,8 @@ def summary(recipes, results, methods, draws):
 
 
 def harmed(y, task, prediction, name, split, results):
-    """Per task: is the error above 1.05 times that of the better of own ridge and random slopes, beyond noise?"""
+    """Per task: standard errors by which its error is above 1.05 times that of the better of own ridge and random
+    slopes, and the probability of so much by chance (Student's t over its test rows)."""
     lines = [results.get((name, split, other), {}) for other in ("ridge-per-task", "random-slopes")]
     if not all("prediction" in line for line in lines):
         return []
@@ -420,11 +422,20 @@ def harmed(y, task, prediction, name, split, results):
     others = [(np.array(line["prediction"]) - y) ** 2 for line in lines]
     sums = np.array([np.bincount(task, squared) for squared in others])
     better = np.where(sums.argmin(axis=0)[task] == 0, *others)
-    # Paired over rows: the mean of own - 1.05^2 better, beside twice its standard error; one row says nothing.
+    # Paired over rows: the mean of own - 1.05^2 better, beside its standard error; one row says nothing.
     excess = (prediction - y) ** 2 - 1.05**2 * better
     mean = np.bincount(task, excess) / np.maximum(n, 1)
     error = np.sqrt(np.bincount(task, (excess - mean[task]) ** 2) / np.maximum(n * (n - 1), 1))
-    return ((mean > 2 * error) & (n > 1))[n > 0].tolist()
+    errors_above = np.divide(mean, error, out=np.zeros_like(mean), where=(error > 0) & (n > 1))
+    chance = np.where(n > 1, stats.t.sf(errors_above, np.maximum(n - 1, 1)), 1.0)
+    return np.column_stack([errors_above, chance])[n > 0].tolist()
+
+
+def beyond_noise(chance, share=0.05):
+    """How many are no chance, if at most this share of them may be (Benjamini and Hochberg)."""
+    ordered = np.sort(chance)
+    passed = np.flatnonzero(ordered <= share * np.arange(1, len(ordered) + 1) / len(ordered))
+    return 0 if not len(passed) else passed[-1] + 1
 
 
 def print_summary(errors, ratios, about):
@@ -439,7 +450,8 @@ def print_summary(errors, ratios, about):
         means = "".join(f"{np.exp(np.log(part).mean()):8.3f}" if len(part) else f"{'-':>8}" for part in parts)
         notes = [f"covers {np.mean(about[method]['inside']):.3f}"] if about[method]["inside"] else []
         if method in (*OURS, "random-slopes") and about[method]["harmed"]:
-            notes.append(f"harmed {np.mean(about[method]['harmed']):.3%} of tasks")
+            above, chance = np.array(about[method]["harmed"]).T
+            notes.append(f"harmed {beyond_noise(chance) / len(chance):.2%} of tasks, {np.mean(above > 2):.1%} by count")
         notes += [f"{len(ratio)} splits"] if len(ratio) < len(ratios) else []
         print(
             f"{method:16}{means}{ratio.max():8.3f}{(ratio < 1.01).mean():6.2f}{about[method]['seconds']:8.1f}  "

@@ -552,15 +552,15 @@ def test_among_many_tasks_only_the_graph_that_is_shown_takes_all_rounds(T):
     np.testing.assert_allclose(mixture.learn(gram).coef, wanted)
 
 
-def test_among_very_many_tasks_a_graph_that_takes_no_part_takes_the_first_rounds(monkeypatch):
+def test_among_many_tasks_a_graph_that_takes_no_part_takes_the_first_rounds(monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 1))
     gram = GramStats.from_rows(X, 2 * X[:, 0] + rng.normal(size=40), np.repeat(np.arange(10), 4))
     whole, brief = Independent(penalty=1.0), Independent(penalty=50.0)
     shown = Member("shown", whole, brief=brief)
     mixture = Mixture([Member("other", whole)], np.ones(1), np.ones((10, 1)), None, shown=shown)
-    for most, wanted in ((10, whole), (9, brief)):
-        monkeypatch.setattr(mixture_module, "DENSE_TASKS", most)
+    for many, wanted in ((11, whole), (10, brief)):
+        monkeypatch.setattr(mixture_module, "MANY", many)
         np.testing.assert_array_equal(mixture.learn(gram).parts[1].V, wanted.learn(gram).parts[0].V)
 
 

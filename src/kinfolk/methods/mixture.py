@@ -33,7 +33,6 @@ from kinfolk.methods.task_mean import LastMean, TaskMean
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.solvers.graph import DENSE_TASKS
 from kinfolk.solvers.ridge import choose_penalty, typical_eigenvalue
 from kinfolk.solvers.tolerances import MIXED_MODEL
 
@@ -169,12 +168,9 @@ class Mixture:
 
     def _as_fitted(self, member: Member, n_tasks: int) -> Learner:
         """The whole method, or among many tasks its first rounds."""
-        if member.brief is None:
-            return member.method
-        if member is not self.shown:
-            return member.method if n_tasks < MANY else member.brief
         # A graph that takes no part is shown as the best one at the predictions, wherever its own rounds end.
-        return member.method if member in self.members or n_tasks <= DENSE_TASKS else member.brief
+        whole = n_tasks < MANY or (member is self.shown and member in self.members)
+        return member.method if whole or member.brief is None else member.brief
 
 
 def _is_of(part: Part, member: Member | None) -> bool:

@@ -19,6 +19,7 @@ from kinfolk.solvers.random_effects import RANDOM_INTERCEPTS, RandomEffects
 from kinfolk.solvers.tolerances import LAST_DIGIT
 from kinfolk.words import warn_user
 
+FEWEST_TASKS = 20  # that show how far the noise of tasks varies
 NOISE_ROUNDS = 2  # of noise by task and coefficients in turn: with more, errors on real tables are the same
 
 
@@ -41,8 +42,8 @@ class RandomSlopes(MultiTaskRegressor):
     covariance : "diagonal", coefficients vary independently; or "full", which can win on correlated inputs and many
         tasks, and has d (d + 1) / 2 variances to learn
     intercept : "random", c_t ~ N(c0, s^2) at the average input of all rows; or "free", one fixed effect per task
-    noise : "common", one sigma2 for all tasks; or "task", where sigma2 is that of a typical task, and rows of noisier
-        tasks count less: the residuals of the model with common noise tell how much, as far as more than chance
+    noise : "common", one sigma2 for all tasks; or "task": among 20 tasks or more, rows of noisier tasks count less. The
+        residuals of the model with common noise tell how much, as far as they differ by more than chance
     tol, max_iter : largest gradient of the log-likelihood per task, in parameters without units; steps at most
 
     Attributes
@@ -152,6 +153,8 @@ def noise_by_task(gram: GramStats, found: RandomEffects, equations: NormalEquati
     ||r_t||^2 = sigma2_t (n_t - tr H_t). Ratios to that are drawn to 1 as much as their own spread suggests. `before` is
     the noise that the model was fitted with.
     """
+    if gram.n_tasks < FEWEST_TASKS:
+        return before
     used = np.einsum("tpq,tqp->t", _hub(found, 1 / before).inverse(equations).K, equations.G)
     freedom = np.maximum(gram.n - used - (not equations.has_ones), 0.0)
     squares = squared_errors(gram, found.coef, found.intercept)
