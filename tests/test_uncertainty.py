@@ -1,5 +1,7 @@
 """Standard deviations of predictions: formulas against plain references, and intervals that hold what they say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import BayesianRidge
@@ -291,3 +293,26 @@ def test_standard_deviations_of_an_exact_fit_of_huge_targets_are_finite():
     model = GAMTL(metric="learned", intercept="shrunk")
     std = model.fit(X, np.full((18, 9), -1.85354547e37)).predict(X, return_std=True)[1]
     assert np.isfinite(std).all() and (std >= 0).all()
+
+
+def test_intervals_are_wider_where_held_out_errors_are_clearly_larger_than_the_law_expects():
+    """Errors of 400 where 150 are expected: one standard error of 50 is given away, and what is left is believed."""
+    balance = ErrorBalance(found=400.0, error=50.0, noise=100.0, away=50.0)
+    np.testing.assert_allclose(
+        [balance.wider, balance.kappa, balance.beside_trunk], [np.sqrt(350 / 150), 1.0, np.sqrt(350 / 150)]
+    )
+    unclear = ErrorBalance(found=160.0, error=50.0, noise=100.0, away=50.0)
+    np.testing.assert_allclose([unclear.wider, unclear.beside_trunk], 1.0)
+    narrow = ErrorBalance(found=60.0, error=5.0, noise=100.0, away=50.0)
+    np.testing.assert_allclose([narrow.wider, narrow.beside_trunk], [1.0, np.sqrt(60 / 150)])
+
+
+def test_held_out_errors_widen_predictions_and_coefficients_alike():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.repeat(np.arange(8), 12), rng.normal(size=(96, 2))])
+    model = GAMTLCV(task=0, strengths=(1.0,), ridges=(1.0,), anchors=(0.0,)).fit(X, X[:, 1] + rng.normal(size=96))
+    known = model.model_.uncertainty
+    twice = replace(known, wider=2 * known.wider)
+    codes = X[:, 0].astype(int)
+    np.testing.assert_allclose(twice.std(X[:, 1:], codes), 2 * known.std(X[:, 1:], codes))
+    np.testing.assert_allclose(twice.of_coefficients(), 2 * known.of_coefficients())

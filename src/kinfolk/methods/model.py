@@ -256,7 +256,7 @@ class Model:
         """What a trunk leaves of the standard deviations of lines, from held-out errors."""
         if self.held_out is None:
             return 1.0
-        return ErrorBalance.of(self.uncertainty, self.known, self.held_out.of(self.seen)).narrower
+        return ErrorBalance.of(self.uncertainty, self.known, self.held_out.of(self.seen)).beside_trunk
 
     @cached_property
     def _with_population(self) -> tuple[Array, Array]:

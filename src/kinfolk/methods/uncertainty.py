@@ -128,6 +128,7 @@ class Uncertainty:
     noise : (T,), variance of an observation about its true mean
     level : (T,), 1 for the new observation, and 1 / n_t for an intercept that is a mean of n_t of them
     kappa : how much of the errors of coefficients that the law expects is there, as far as held-out errors tell
+    wider : what these errors are beyond all that is expected, as a ratio of standard deviations, 1 or more
     """
 
     parts: Sequence[PartErrors]
@@ -135,6 +136,7 @@ class Uncertainty:
     noise: Array
     level: Array
     kappa: float = 1.0
+    wider: float = 1.0
 
     def std(self, X: Array, codes: NDArray[np.intp]) -> Array:
         """Standard deviation of a new observation at every row of X, whose task is `codes`."""
@@ -146,7 +148,7 @@ class Uncertainty:
             variance = np.einsum("np,npq,nq->n", rows, S, rows)
             # The standard deviation of a sum is at most the sum of those of its terms, and parts err alike.
             away += errors.part.shares[codes] * np.sqrt(np.maximum(variance, 0.0))
-        return np.sqrt(self.noise[codes] * self.level[codes] + self.kappa * away**2)
+        return self.wider * np.sqrt(self.noise[codes] * self.level[codes] + self.kappa * away**2)
 
     def covariance(self, errors: PartErrors, tasks: NDArray[np.intp]) -> Array:
         """Second moments of the errors of a part's unknowns, for some tasks: (k, p, p)."""
@@ -169,8 +171,8 @@ class Uncertainty:
             variance = np.einsum("dp,tpq,dq->td", back, S, back)
             slopes = slopes + errors.part.shares[:, None] * np.sqrt(np.maximum(variance, 0.0))
         # The intercept is the prediction at x = 0, without the noise of a new observation.
-        at_zero = self.std(np.zeros_like(slopes), tasks) ** 2 - self.noise
-        return np.column_stack([np.sqrt(np.maximum(at_zero, 0.0)), np.sqrt(self.kappa) * slopes])
+        at_zero = self.std(np.zeros_like(slopes), tasks) ** 2 - self.wider**2 * self.noise
+        return np.column_stack([np.sqrt(np.maximum(at_zero, 0.0)), self.wider * np.sqrt(self.kappa) * slopes])
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,14 +218,23 @@ class ErrorBalance:
     def kappa(self) -> float:
         """How much of the expected errors of means is there: less than 1 where a graph has found who is kin.
 
-        One standard error is added. More than 1 is not believed: folds of small tasks lose more than rows.
+        One standard error is added. What is more than 1 is not put down to them (`wider`).
         """
         return float(np.clip((self.found + self.error - self.noise) / max(self.away, TINY), 0.0, 1.0))
 
     @property
-    def narrower(self) -> float:
+    def wider(self) -> float:
+        """How much larger errors are than expected, if by more than one standard error: a law may suit rows too well.
+
+        Where levels wander from year to year, say, noise and wandering are told apart by very few rows.
+        """
+        return float(np.sqrt(max((self.found - self.error) / max(self.noise + self.away, TINY), 1.0)))
+
+    @property
+    def beside_trunk(self) -> float:
         """What a trunk leaves of the standard deviations of lines."""
-        return float(np.sqrt(min(self.found / max(self.noise + self.away, TINY), 1.0)))
+        left = min(self.found / max(self.noise + self.away, TINY), 1.0)
+        return max(float(np.sqrt(left)), self.wider if self.wider > 1 else 0.0)
 
 
 def uncertainty(
@@ -242,7 +253,8 @@ def uncertainty(
     known = Uncertainty(parts, law, law.noise * noise + beyond, level)
     if held_out is None or not all(part.inverse.at_once for part in maps):
         return known
-    return replace(known, kappa=ErrorBalance.of(known, gram, held_out).kappa)
+    balance = ErrorBalance.of(known, gram, held_out)
+    return replace(known, kappa=balance.kappa, wider=balance.wider)
 
 
 def relative_noise(
