@@ -60,6 +60,11 @@ def test_values_of_a_single_row_are_no_knots():
     assert np.isfinite(Walk.along(x).terms(np.array([2.001, 9.0]))).all()
 
 
+def test_an_input_with_few_values_has_no_walk():
+    with pytest.raises(ValueError, match="a walk needs 4 values that 3 rows share each, and there are 3"):
+        SplineFeatures(walk=0).fit(np.tile([[1.0], [2.0], [3.0]], (5, 1)))
+
+
 def test_among_fewer_values_the_missing_terms_are_zero():
     walk = Walk.along(np.tile(np.arange(10.0), 3))
     fewer = walk.among(np.tile(np.arange(5.0), 3))
@@ -155,3 +160,20 @@ def test_rows_without_weight_are_no_values_of_a_walk():
     model = GAMTLCV(task=0, **QUICK).fit(X, y, sample_weight=weight)
     assert np.isfinite(model.predict(X[weight > 0])).all()
     assert not any(name.startswith("walk, ") for name in model.mixture_)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda splines: setattr(splines, "walk", 7),
+        lambda splines: setattr(splines, "walk_", None),
+        lambda splines: setattr(splines, "walk_", splines.walk_._replace(knots=splines.walk_.knots[::-1].copy())),
+        lambda splines: setattr(splines, "walk_", splines.walk_._replace(values=splines.walk_.values[1:])),
+    ],
+)
+def test_a_spoiled_walk_is_refused_when_it_is_loaded(spoil, tmp_path):
+    X, y, train = panel()
+    model = GAMTLCV(task=0, **QUICK).fit(X[train], y[train])
+    spoil(model.model_.columns.basis)
+    with pytest.raises(ValueError, match="walk"):
+        load(model.save(tmp_path / "model.kin"))

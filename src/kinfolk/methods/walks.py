@@ -47,6 +47,10 @@ class Walk(NamedTuple):
                [-0.3,  1. , -1. ,  0.3]]))
         """
         knots = shared_values(x)
+        if len(knots) < FEWEST_VALUES:
+            raise ValueError(
+                f"a walk needs {FEWEST_VALUES} values that {LEAST_ROWS} rows share each, and there are {len(knots)}"
+            )
         if len(knots) > MOST_KNOTS:
             knots = knots[np.linspace(0, len(knots) - 1, MOST_KNOTS).round().astype(np.intp)]
         u = (knots - knots[0]) / (knots[-1] - knots[0])

@@ -19,6 +19,7 @@ from kinfolk.methods.stream import Stream
 from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
 from kinfolk.methods.trunk import CATEGORIES, LEAVES, BoostedTrees, Trunk
+from kinfolk.methods.walks import Walk
 from kinfolk.rows.columns import Columns
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.rules import TableRules
@@ -142,12 +143,21 @@ def _check_matrix(structure: TaskCovariance | TaskPrecision) -> None:
     require(has_shape(structure.matrix, *2 * structure.labels.shape), f"a matrix of {len(structure.labels)} tasks")
 
 
+def _check_walk(walk: Walk) -> None:
+    knots = walk.knots
+    K = len(knots) if isinstance(knots, np.ndarray) and knots.ndim == 1 else 0
+    ascends = K > 1 and has_shape(knots, K) and bool(np.isfinite(knots).all() and (np.diff(knots) > 0).all())
+    width = walk.values.shape[-1] if isinstance(walk.values, np.ndarray) and walk.values.ndim == 2 else 0
+    require(ascends and has_shape(walk.values, K, width), "the knots of a walk")
+
+
 CHECKS: dict[type[Any], Callable[[Any], None]] = {
     GramStats: _check_gram,
     Schema: _check_schema,
     TaskGraph: _check_graph,
     TaskCovariance: _check_matrix,
     TaskPrecision: _check_matrix,
+    Walk: _check_walk,
 }
 
 
@@ -161,6 +171,10 @@ def check_estimator(estimator: Any) -> None:
     require(degrees.dtype.kind in "iu" and bool((degrees <= MOST_DEGREE).all()), "the degree of a polynomial")
     terms = getattr(estimator, "_n_out_full", 0)
     require(isinstance(terms, (int, np.integer)) and int(terms) <= MOST_TERMS, "the number of terms of a polynomial")
+    if isinstance(estimator, SplineFeatures):
+        walk = getattr(estimator, "walk_", None)
+        inside = type(estimator.walk) is int and 0 <= estimator.walk < getattr(estimator, "n_features_in_", 0)
+        require(inside if isinstance(walk, Walk) else walk is None and estimator.walk is None, "the input of a walk")
 
 
 def check_model(estimator: Any) -> None:
