@@ -33,6 +33,7 @@ from kinfolk.methods.task_mean import LastMean, TaskMean
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.solvers.graph import DENSE_TASKS
 from kinfolk.solvers.ridge import choose_penalty, typical_eigenvalue
 from kinfolk.solvers.tolerances import MIXED_MODEL
 
@@ -97,10 +98,12 @@ def limits(folds: Folds, *, mean_ridge: float, slopes: bool) -> list[Member]:
         _penalised(SHRUNK, MeanShrunk(ridge=ridge), known),
     ]
     if slopes:
-        around = RandomSlopes(intercept="random", tol=MIXED_MODEL)
-        members.append(Member(SLOPES, around))
-        members.append(Member(f"{SLOPES}, noise by task", clone(around).set_params(noise="task")))
-    if slopes and folds.total.n_tasks >= CORRELATED * (folds.total.n_features + 1):
+        members.append(Member(SLOPES, RandomSlopes(intercept="random", tol=MIXED_MODEL)))
+    few = slopes and folds.total.n_tasks <= DENSE_TASKS  # of more, these cost more than all else that is tried
+    if few:
+        noisy = RandomSlopes(intercept="random", noise="task", tol=MIXED_MODEL)
+        members.append(Member(f"{SLOPES}, noise by task", noisy))
+    if few and folds.total.n_tasks >= CORRELATED * (folds.total.n_features + 1):
         full = RandomSlopes(intercept="random", covariance="full", tol=MIXED_MODEL)
         members.append(Member(f"{SLOPES}, correlated", full, draft=clone(full).set_params(max_iter=DRAFT_STEPS)))
     if slopes and all((folds.training_rows(f) > 1).any() for f in range(len(folds))):

@@ -142,13 +142,19 @@ def metric_model(gram: GramStats, metric: str, intercept: str | None) -> RandomE
 
 
 def mixed_model(
-    gram: GramStats, covariance: str, intercept: str, tol: float, *, near: RandomEffects | None = None, **options: Any
+    gram: GramStats,
+    covariance: str,
+    intercept: str,
+    tol: float,
+    *,
+    max_iter: int = 1000,
+    near: RandomEffects | None = None,
 ) -> RandomEffects:
     """The mixed model of some statistics; asked for again with the same options it is not fitted again."""
     fit: Callable[[], RandomEffects] = lambda: fit_random_effects(  # noqa: E731
-        gram, covariance=covariance, intercept=intercept, tol=tol, near=near, **options
+        gram, covariance=covariance, intercept=intercept, tol=tol, max_iter=max_iter, near=near
     )
-    return gram.once(("mixed model", covariance, intercept, tol, near is None, *sorted(options.items())), fit)
+    return gram.once(("mixed model", covariance, intercept, tol, max_iter, near is None), fit)
 
 
 def theta_at_start(problem: Problem, V: Array, neighbors: float) -> float:
