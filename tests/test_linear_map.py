@@ -27,7 +27,6 @@ MODELS = {
     "pooled level": Pooled(task=0, penalty=1.0, own_intercepts=False),
     "random slopes": RandomSlopes(task=0),
     "random slopes full": RandomSlopes(task=0, covariance="full", intercept="free"),
-    "random slopes, noise by task": RandomSlopes(task=0, noise="task"),
     "gamtlcv": GAMTLCV(task=0, neighbors=(3,), strengths=(1.0,), anchors=(0.0,), cv=3),
     "rbfgamtl": RBFGAMTL(task=0, strengths=(1.0,), anchors=(0.9,), cv=3),
 }

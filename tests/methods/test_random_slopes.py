@@ -7,6 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kinfolk import load
 from kinfolk.baselines import RandomSlopes
 from kinfolk.methods.change import adopted, dropped
+from kinfolk.methods.linear_map import Scatter
 
 
 @pytest.fixture
@@ -119,17 +120,17 @@ def test_coefficients_with_noise_by_task_minimise_the_squares_over_the_noise():
 
 def test_the_likelihood_with_known_noise_is_that_of_a_plain_reference():
     """Rows of all tasks as one normal vector whose covariance is written down in full."""
-    X, y, _, _ = noisy(T=12, n=6)
+    X, y, _, _ = noisy(T=24, n=6)
     model = RandomSlopes(task=0, noise="task").fit(X, y)
+    assert np.ptp(model.noise_) > 0
     mean = X[:, 1:].mean(axis=0)
 
     def log_likelihood(scale):
         total = 0.0
-        for t in range(12):
+        for t in range(24):
             Z = X[X[:, 0] == t, 1:]
-            level = np.ones((len(Z), len(Z))) * model.intercept_sd_**2
-            V = Z_about(Z, mean) @ (scale * model.covariance_) @ Z_about(Z, mean).T + level
-            V = V + model.noise_[t] * np.eye(len(Z))
+            away = Z - mean
+            V = away @ (scale * model.covariance_) @ away.T + model.intercept_sd_**2 + model.noise_[t] * np.eye(len(Z))
             off = y[X[:, 0] == t] - Z @ model.population_coef_ - model.population_intercept_
             total -= (np.linalg.slogdet(V)[1] + off @ np.linalg.solve(V, off)) / 2
         return total
@@ -138,20 +139,31 @@ def test_the_likelihood_with_known_noise_is_that_of_a_plain_reference():
     assert best > max(log_likelihood(0.97), log_likelihood(1.03)) - 1e-3
 
 
-def Z_about(Z, mean):
-    return Z - mean
-
-
-def test_tasks_of_like_noise_get_the_model_with_common_noise(table):
-    X, y = table
+def test_tasks_of_like_noise_get_the_model_with_common_noise():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.repeat(np.arange(30), 10), np.tile(rng.normal(size=(10, 2)), (30, 1))])
+    y = X[:, 1] + X[:, 0] + np.tile(rng.normal(size=10), 30)  # levels differ, and the noise is the same
     common, own = (RandomSlopes(task=0, noise=noise).fit(X, y) for noise in ("common", "task"))
     np.testing.assert_array_equal(own.coef_, common.coef_)
     assert own.model_.parts[0].coupling.weights is None
 
 
+def test_the_map_of_the_targets_counts_rows_by_the_noise_of_their_task():
+    X, y, _, _ = noisy(T=24)
+    (part,) = RandomSlopes(task=0, noise="task").fit(X, y).model_.maps
+    G, b = part.equations.G, part.equations.b
+    columns = np.stack([part.inverse.columns(t) for t in range(24)])
+    np.testing.assert_allclose(np.einsum("tspq,sp->tq", columns, b), part.inverse.unknowns(b), atol=1e-9)
+    p = G.shape[1]
+    found = part.inverse.diagonal(np.arange(24), Scatter(np.ones(p), np.eye(p)))
+    plain = np.einsum("tspq,spr,tsrk->tqk", columns, G, columns)
+    np.testing.assert_allclose(found.noise, plain, atol=1e-9)
+    np.testing.assert_allclose(found.whole.transpose(0, 2, 1), columns[np.arange(24), np.arange(24)], atol=1e-9)
+
+
 def test_an_exact_fit_has_no_noise_to_tell_apart():
     rng = np.random.default_rng(1)
-    X = np.column_stack([np.repeat(np.arange(6), 5), rng.normal(size=(30, 1))])
+    X = np.column_stack([np.repeat(np.arange(24), 5), rng.normal(size=(120, 1))])
     model = RandomSlopes(task=0, noise="task").fit(X, 2 * X[:, 1] + X[:, 0])
     np.testing.assert_allclose(model.coef_, 2.0, atol=1e-6)
 

@@ -233,8 +233,9 @@ class ErrorBalance:
     @property
     def beside_trunk(self) -> float:
         """What a trunk leaves of the standard deviations of lines."""
-        left = min(self.found / max(self.noise + self.away, TINY), 1.0)
-        return max(float(np.sqrt(left)), self.wider if self.wider > 1 else 0.0)
+        if self.wider > 1:
+            return self.wider
+        return float(np.sqrt(min(self.found / max(self.noise + self.away, TINY), 1.0)))
 
 
 def uncertainty(
