@@ -438,6 +438,38 @@ def beyond_noise(chance, share=0.05):
     return 0 if not len(passed) else passed[-1] + 1
 
 
+def informed_choice(recipes, results, methods, draws):
+    """What a choice among the rivals is worth that knows their test errors on other splits of the same table.
+
+    For every split it takes the rival of least error on the other draws of random rows (past -> future: on all draws).
+    Returns the ratios (splits,) of its error to that of the best rival of the split itself, by protocol.
+    """
+    rivals = [method for method in methods if method not in OURS]
+    found = {"rows": [], "future": []}
+    for recipe in recipes:
+        table = read(recipe)
+        errors = {}
+        for split, train in splits(table, draws).items():
+            lines = [results.get((recipe.name, split, method), {}) for method in rivals]
+            predictions = [line.get("prediction", np.inf) for line in lines]
+            errors[split] = [np.mean((np.array(prediction) - table.y[~train]) ** 2) for prediction in predictions]
+        for split in errors:
+            others = [errors[other] for other in errors if other not in (split, "future")]
+            if others:
+                chosen = errors[split][int(np.argmin(np.mean(others, axis=0)))]
+                found[split.split()[0]].append(np.sqrt(chosen / min(errors[split])))
+    return {kind: np.array(ratios) for kind, ratios in found.items()}
+
+
+def print_informed_choice(found):
+    print("\nthe rival that was best on other splits of the table, beside the best of the split itself:")
+    for kind, ratio in found.items():
+        if len(ratio):
+            mean = np.exp(np.log(ratio).mean())
+            within = (ratio < 1.01).mean()
+            print(f"{kind:8}{mean:8.3f}, worst {ratio.max():.3f}, within 1 % {within:.2f} ({len(ratio)} splits)")
+
+
 def print_summary(errors, ratios, about):
     ratios = ratios.replace(np.inf, np.nan)
     print(ratios.to_string(na_rep="-", float_format="{:.3f}".format))
@@ -485,6 +517,7 @@ def main():
                         with asked.results.open("a") as file:
                             file.write(json.dumps(line) + "\n")
     print_summary(*summary(recipes, results, methods, asked.draws))
+    print_informed_choice(informed_choice(recipes, results, methods, asked.draws))
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ BESIDE = {False: ROUNDING, "splines": 1e-7}
 
 @pytest.fixture(scope="module", params=BESIDE)
 def with_a_trunk(few_trees, request):
-    y = Y + 4 * (np.abs(TABLE.b) > 1).to_numpy()
+    y = Y + 4 * (np.abs(TABLE.b) > 1).to_numpy() + (TABLE.b**2).to_numpy()  # a step for the trees, and a bend
     model = GAMTLCV(task="task", trunk="auto", nonlinear=request.param, **QUICK["gamtlcv"])
     before = predictions(model, TABLE, y)
     assert model.trunk_helps_ and model.nonlinear_helps_ is bool(request.param)

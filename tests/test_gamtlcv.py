@@ -13,12 +13,13 @@ from kinfolk.judge.errors import paired_gain
 from kinfolk.judge.trials import try_all
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.mixture import HOPELESS, Member, Mixture, Search, limits
-from kinfolk.methods.shares import best_mixture, cross_errors, mixture_errors, own_ridge_shares
+from kinfolk.methods.shares import DRAWS, SEED, best_mixture, cross_errors, mixture_errors, own_ridge_shares
 from kinfolk.methods.task_mean import LastMean
 from kinfolk.methods.uncertainty import uncertainty
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats, squared_errors
 from kinfolk.rows.tasks import read_rows
+from kinfolk.rows.time_order import InTime
 from problems import folds_of_rows, frame
 
 QUICK = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,)}
@@ -135,11 +136,80 @@ def test_the_best_mixture_is_the_best_on_a_grid():
     rng = np.random.default_rng(5)
     residual = rng.normal(size=(8, 3, 30)) * np.array([1.0, 1.3, 2.0])[:, None]
     E = residual @ residual.transpose(0, 2, 1)
-    p = best_mixture(E, np.ones(8))
+    p = best_mixture(E, np.ones(8), draws=0)
     steps = np.linspace(0, 1, 41)
     grid = [np.array([a, b, 1 - a - b]) for a in steps for b in steps if a + b <= 1]
     assert p.sum() == pytest.approx(1) and (p >= 0).all()
     assert mixture_errors(E, p).sum() <= min(mixture_errors(E, q).sum() for q in grid) + 1e-6
+
+
+def uneven_errors(T=12, M=4, rows=15):
+    residual = np.random.default_rng(2).normal(size=(T, M, rows)) * np.arange(1, T + 1)[:, None, None] ** 0.5
+    return residual @ residual.transpose(0, 2, 1)
+
+
+def test_shares_are_the_mean_of_those_of_resampled_tasks():
+    """Against a plain loop: every draw is the best mixture of tasks that count by their weights in it."""
+    E = uneven_errors()
+    rank = np.argsort(np.argsort(E[:, 1, 1]))
+    counts = np.random.default_rng(SEED).exponential(size=(DRAWS, 12))
+    plain = [best_mixture(E, count[rank], usual=1, draws=0) for count in counts]
+    np.testing.assert_allclose(best_mixture(E, np.ones(12), usual=1), np.mean(plain, axis=0), atol=1e-9)
+
+
+def test_shares_do_not_depend_on_the_order_of_tasks():
+    E = uneven_errors()
+    weight = np.linspace(1, 2, 12)
+    again = np.random.default_rng(0).permutation(12)
+    one, two = (best_mixture(E[order], weight[order], usual=2, caution=1.0) for order in (np.arange(12), again))
+    np.testing.assert_allclose(one, two, atol=1e-12)
+
+
+def test_resampled_tasks_are_less_sure_which_of_two_like_models_is_better():
+    """Nearly the same model twice: chance gives one of them the whole share, and resamples of the tasks do not."""
+    away = {0: [], DRAWS: []}
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        residual = rng.normal(size=(8, 1, 3)) + 0.1 * rng.normal(size=(8, 2, 3))
+        E = residual @ residual.transpose(0, 2, 1)
+        for draws in away:
+            away[draws].append(abs(best_mixture(E, np.ones(8), draws=draws)[0] - 0.5))
+    assert np.mean(away[DRAWS]) < 0.8 * np.mean(away[0])
+
+
+def panel_search(T=25, n=12, noise=1.0):
+    """Folds in time of rows with one input, a ridge per task and one for all tried on them."""
+    rng = np.random.default_rng(4)
+    task, when = np.repeat(np.arange(T), n), np.tile(np.arange(n), T)
+    X = rng.normal(size=(T * n, 1)) + when[:, None] / 4
+    y = X[:, 0] + np.sin(when) + noise * rng.normal(size=T * n)
+    rows = read_rows(np.column_stack([task, X]), y, task=0)
+    folds = folds_of_rows(rows, X, rows.gram(X, ("x",)), cv=4, groups=InTime(when))
+    search = Search(folds, None, None)
+    search.add([Member("ridge per task", Independent(penalty=1.0)), Member("pooled", Pooled(penalty=1.0))])
+    search.add([Member("shrunk to the mean", MeanShrunk(penalty=1.0))])
+    return search
+
+
+def test_in_time_a_fold_counts_as_one_observation():
+    search = panel_search(noise=0.1)
+    assert search.errors_go_together()
+    own, pooled = (
+        search.trial("ridge per task"),
+        search.mixture(["pooled", "ridge per task", "shrunk to the mean"], np.ones(25)),
+    )
+    gain = search.gain(own, pooled)
+    assert gain == paired_gain(own.errors.squared, pooled.errors.squared, own.errors.task_rows)
+    assert gain.standard_error > pooled.errors.gain_over(own.errors).standard_error
+
+
+def test_tasks_of_few_rows_do_not_weigh_more_by_chance():
+    """All have the same noise: by their own errors the weights of ten rows each would differ by a factor of two."""
+    search = panel_search()
+    weight = search.task_weights() * search.rows
+    plain = 1 / search.trial(search.best_limit()).errors.by_task()
+    assert plain.max() > 1.8 * plain.min()
+    assert weight.max() < 1.1 * weight.min()
 
 
 def test_caution_keeps_to_the_usual_model_unless_another_is_clearly_better():
@@ -374,8 +444,10 @@ def test_lines_beside_curves_keep_their_errors_and_their_predictions():
         slopes = W[:, len(beside.rbf_.centers_) :] * beside.rbf_.scale / beside.rbf_.size_
         by_hand = np.einsum("nd,nd->n", table[:, 1:] - beside.rbf_.mean_, slopes[codes]) + c[codes]
         np.testing.assert_allclose(np.einsum("nd,nd->n", X, W[codes]) + c[codes], by_hand, rtol=1e-8)
-    mean, std = beside.predict(table, return_std=True)
-    assert np.isfinite(std).all() and np.abs(std / (y - mean).std() - 1).max() < 0.5
+    new, noise = noise_rows(4, 15, d=3)
+    truth = np.einsum("nd,nd->n", new[:, 1:], np.random.default_rng(0).normal(size=(6, 3))[new[:, 0].astype(int)])
+    mean, std = beside.predict(new, return_std=True)
+    assert np.isfinite(std).all() and np.abs(std / (truth + noise - mean).std() - 1).max() < 0.5
 
 
 def curves():

@@ -47,7 +47,7 @@ MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's 
 FINALISTS = 4  # graphs that may share in the mixture
 CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
 LEAST_CURVES = 0.01  # gain below which curves are not worth that coefficients are harder to read
-WALK_GUARD = 0.5  # of the guard: which input has a walk the inputs tell, before any target is looked at
+HALF_GUARD = 0.5  # for walks, as inputs alone tell along which; and in time, as few folds have large standard errors
 LEAST_TRUNK = 0.01  # share below which a trunk is not worth its trees
 TRUNK_GUARD = 0.5  # of the guard: the graph is the best of many, and of the trunk one number is fitted, its share
 
@@ -92,13 +92,13 @@ class GAMTLCV(GraphRegressor):
     callback : called with a `Progress` after every fold
     nonlinear : "splines": lines, and a mixed model on natural splines of inputs (see `SplineFeatures`) if they lower
         the held-out error by more than `guard` standard errors and 1 %. If an input is like the year of a panel, which
-        every task has once at most, levels may also wander along it, and half of `guard` is enough. "auto": these or
-        radial basis functions (see `RBFGAMTL`), whichever gain more; True: basis functions with the share that errors
-        give them; False: lines
+        every task has once at most, levels may also wander along it, and half of `guard` is enough, as it is in time.
+        "auto": these or radial basis functions (see `RBFGAMTL`), whichever gain more; True: basis functions with the
+        share that errors give them; False: lines
     trunk : a model of what all tasks share, beside the lines: "auto" is boosted trees (scikit-learn's
         HistGradientBoostingRegressor, told which task a row is of), rounds and size chosen on the folds; or any
         regressor, whose first input is then the number of the task. It takes part if it lowers the held-out error by
-        more than half of `guard` standard errors; rows that come later in time need `time=` in fit to judge that
+        more than half of `guard` standard errors, in time a quarter; what comes later needs `time=` in fit to judge
 
     Attributes
     ----------
@@ -281,9 +281,8 @@ class GAMTLCV(GraphRegressor):
         both.dropped = beside(lines.dropped) | both.dropped
         chosen = self._choose(both)
         gain = both.gain(straight.chosen.mixture, chosen.mixture)
-        # In time the errors of tasks go together, so that standard errors over tasks are too small.
-        walks = has_splines and found.features.walk_terms and not found.folds.in_time
-        guard = self.guard * (WALK_GUARD if walks else 1.0)
+        walks = has_splines and found.features.walk_terms
+        guard = self.guard * (HALF_GUARD if walks or found.folds.in_time else 1.0)
         helps = self.nonlinear is True or bool(gain.mean > max(guard * gain.standard_error, LEAST_CURVES))
         details = {"nonlinear_helps_": helps, "nonlinear_gain_": gain}
         if not helps:
@@ -301,7 +300,8 @@ class GAMTLCV(GraphRegressor):
         shares = found.shares_of(trial, chosen.mixture, data)
         mixture = replace(chosen.mixture, errors=shares.errors)
         gain = found.search.gain(chosen.mixture, mixture)
-        helps = shares.share > LEAST_TRUNK and bool(gain.mean > TRUNK_GUARD * self.guard * gain.standard_error)
+        guard = self.guard * TRUNK_GUARD * (HALF_GUARD if found.search.folds.in_time else 1.0)
+        helps = shares.share > LEAST_TRUNK and bool(gain.mean > guard * gain.standard_error)
         details = {"trunk_helps_": helps, "trunk_gain_": gain, "trunk_setting_": trial.setting}
         if not helps:
             return self._learn(replace(found, details=found.details | details))

@@ -30,6 +30,7 @@ from kinfolk.methods.pooled import Pooled
 from kinfolk.methods.random_slopes import RandomSlopes
 from kinfolk.methods.shares import best_mixture, cross_errors, mixture_errors, own_ridge_shares
 from kinfolk.methods.task_mean import LastMean, TaskMean
+from kinfolk.methods.uncertainty import moderated
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import TINY, Array, GramStats
@@ -37,9 +38,10 @@ from kinfolk.solvers.graph import DENSE_TASKS
 from kinfolk.solvers.ridge import choose_penalty, typical_eigenvalue
 from kinfolk.solvers.tolerances import MIXED_MODEL
 
-CAUTION = 2.0  # what a share of a member costs that does not clearly beat random slopes, which need no tuning
+CAUTION = 0.5  # what a share of a member costs that does not clearly beat random slopes, which need no tuning
+CAUTION_TOGETHER = 1.0  # the same where the errors of all tasks go together in a fold
 CLEARLY = 0.05  # relative difference of held-out errors at which random slopes are the wrong model
-LEAST_SHARE = 1e-3
+LEAST_SHARE = 0.02
 CORRELATED = 2  # tasks per coefficient from which these may be correlated: fewer tell more of themselves than of others
 DRAFT_STEPS = 40  # of mixed models with correlated slopes on folds, where the last digits do not matter
 MANY = 300  # tasks from which one fold shows that a point of the grid is hopeless, and the first rounds are enough
@@ -281,12 +283,20 @@ class Search:
         return best if self.error(best) < (1 - CLEARLY) * self.error(usual) else usual
 
     def task_weights(self) -> Array:
-        """1 / RMSE of every task under the best limit: the gradient of the mean over tasks of the RMSE."""
-        squared = self.tried[self.best_limit()][1].errors.squared.sum(axis=0)
-        rmse = np.sqrt(squared / self.rows)
-        known = rmse[self.rows > TINY]
-        floor = LEAST_ERROR * float(np.median(known) or known.max()) or 1.0  # without any error, all count alike
-        return np.divide(1 / np.maximum(rmse, floor), self.rows, out=np.zeros_like(rmse), where=self.rows > TINY)
+        """1 / RMSE of every task under the best limit: the gradient of the mean over tasks of the RMSE.
+
+        Tasks of few rows have small errors by chance where that limit happens to be good, and would then weigh most. So
+        their variances are drawn towards that of all tasks.
+        """
+        known = self.rows > TINY
+        rows = self.rows[known]
+        squared = self.trial(self.best_limit()).errors.squared.sum(axis=0)[known]
+        common = max(float(squared.sum() / rows.sum()), TINY)
+        rmse = np.sqrt(common * moderated(squared / rows / common, rows))
+        floor = LEAST_ERROR * float(np.median(rmse) or rmse.max())
+        weight = np.zeros(len(known))
+        weight[known] = 1 / (np.maximum(rmse, floor) * rows)
+        return weight
 
     def mixture(self, names: list[str], weight: Array) -> Mixture:
         """The mixture of some members with the least weighted held-out error, and what every task makes of it."""
@@ -296,8 +306,9 @@ class Search:
             for f, part in enumerate(self.folds.held_out)
         ]
         E = np.sum(by_fold, axis=0)
-        shares = best_mixture(E, weight, usual=names.index(self.usual()), caution=CAUTION)
-        shares = np.where(shares > LEAST_SHARE, shares, 0.0)  # a member of a thousandth costs a fit and says nothing
+        caution = CAUTION_TOGETHER if self.errors_go_together() else CAUTION
+        shares = best_mixture(E, weight, usual=names.index(self.usual()), caution=caution)
+        shares = np.where(shares > LEAST_SHARE, shares, 0.0)  # what has less costs a fit and says nothing
         shares = shares / shares.sum()
         own = np.eye(len(names))[names.index(OWN)]
         away = own_ridge_shares(E, shares, own, self.rows)
@@ -330,9 +341,15 @@ class Search:
         return W, np.einsum("tm,mkt->kt", mixture.task_shares, [trial.intercept for trial in trials])
 
     def gain(self, before: Mixture | Trial, after: Mixture) -> Gain:
-        """What a mixture gains over another or a member; tasks with the same inputs have the same rows held out."""
-        shared = self.folds.total.n_tasks > 1 and self.folds.total.is_shared()
-        return after.errors.gain_over(before.errors, shared=shared)
+        """What a mixture gains over another or a member."""
+        return after.errors.gain_over(before.errors, shared=self.errors_go_together())
+
+    def errors_go_together(self) -> bool:
+        """Whether what all tasks gain or lose in one fold is one observation.
+
+        Tasks with the same inputs have the same rows held out, and in time the same years.
+        """
+        return self.folds.in_time or (self.folds.total.n_tasks > 1 and self.folds.total.is_shared())
 
     def table(self) -> list[dict[str, Any]]:
         """One row per member, and the number of folds behind its errors."""

@@ -14,6 +14,8 @@ from kinfolk.solvers.tolerances import MARGIN
 DOUBT = 1.5  # factor of the variance of a task's own estimate: its folds share rows
 PRIOR_TASKS = 5  # tasks that are no loners, added to those at hand
 LONER_ROUNDS = 100
+DRAWS = 50  # of tasks, over which shares are averaged
+SEED = 0  # of these draws
 
 
 def cross_errors(gram: GramStats, W: Array, c: Array) -> Array:
@@ -83,12 +85,15 @@ def own_ridge_shares(E: Array, p: Array, own: Array, rows: Array) -> Array:
     return shares
 
 
-def best_mixture(E: Array, weight: Array, *, usual: int = 0, caution: float = 0.0) -> Array:
-    """p >= 0 with sum 1 of least weighted error: a non-negative least-squares problem in a root of the error matrix.
+def best_mixture(E: Array, weight: Array, *, usual: int = 0, caution: float = 0.0, draws: int = DRAWS) -> Array:
+    """p >= 0 with sum 1 of least weighted error, as the mean of what resampled tasks say.
 
     Held-out errors are noisy, and those of tuned models are too good. Every model but the `usual` one therefore pays
     for its share: `caution` times the standard error, over tasks, of its difference to the usual one. A model that is
     better by one standard error pays less, and by two nothing. So only what is better by more than chance takes part.
+
+    The best shares jump with the tasks that happen to be there, so they are the mean over `draws` in which every task
+    counts by a random weight (Bayesian bootstrap); 0 for those of the tasks as they are.
 
     Examples
     --------
@@ -98,17 +103,34 @@ def best_mixture(E: Array, weight: Array, *, usual: int = 0, caution: float = 0.
     array([0.5, 0.5])
     """
     weight = weight / max(float(weight.max(initial=0.0)), TINY)  # only ratios count; tasks without error weigh 1 / TINY
-    total = np.tensordot(weight, E, axes=1)
     own = weight[:, None] * np.einsum("tmm->tm", E)
     better = own[:, [usual]] - own
     error = np.sqrt(len(own)) * better.std(axis=0)  # of the sum over tasks
     cost = caution * np.clip(2 * error - better.sum(axis=0), 0.0, error)
     # As the shares add up to 1, a cost per share is a quadratic form too, and so is any constant.
-    total = total + (cost[:, None] + cost[None, :]) / 2 + cost.max()
+    cost = (cost[:, None] + cost[None, :]) / 2 + cost.max()
+    totals = np.tensordot(_task_counts(own[:, usual], draws) * weight, E, axes=1)
+    return np.asarray(np.mean([_least_shares(total + cost) for total in totals], axis=0))
+
+
+def _task_counts(error: Array, draws: int) -> Array:
+    """How often every task counts in every draw (draws, T), on average once; by the rank of its error.
+
+    So the names of tasks, and their order, change nothing.
+    """
+    if not draws:
+        return np.ones((1, len(error)))
+    count = np.random.default_rng(SEED).exponential(size=(draws, len(error)))
+    count /= count.mean(axis=1, keepdims=True)
+    return count[:, np.argsort(np.argsort(error, kind="stable"))]
+
+
+def _least_shares(total: Array) -> Array:
+    """p >= 0 with sum 1 and the least p'Ep: a non-negative least-squares problem in a root of E."""
     scale = max(float(np.trace(total)) / len(total), TINY)
     value, vector = np.linalg.eigh(total / scale)
     root = np.sqrt(np.maximum(value, MARGIN))[:, None] * vector.T
     # For p = s q with shares q, min over s of s^2 q'Eq + (1 - s)^2 is q'Eq / (q'Eq + 1): the direction of p is that of
     # the best shares.
     p, _ = nnls(np.vstack([root, np.ones(len(total))]), np.append(np.zeros(len(total)), 1.0))
-    return p / p.sum()
+    return np.asarray(p / p.sum())
