@@ -222,6 +222,15 @@ def test_caution_keeps_to_the_usual_model_unless_another_is_clearly_better():
     assert best_mixture(E, np.ones(40), usual=0, caution=1.0)[1] > 0.95
 
 
+@pytest.mark.parametrize(("T", "expected"), [(19, False), (20, True)])
+def test_noise_by_task_is_tried_where_it_is_another_model(T, expected):
+    rng = np.random.default_rng(0)
+    table = np.column_stack([np.repeat(np.arange(T), 4), rng.normal(size=4 * T)])
+    model = GAMTLCV(task=0, nonlinear=False, **QUICK).fit(table, table[:, 1] + rng.normal(size=4 * T))
+    tried = [row["name"] for row in model.cv_results_]
+    assert ("random slopes, random intercepts, noise by task" in tried) is expected
+
+
 def test_folds_in_parallel_give_the_same_model():
     table, y = frame(3, T=5, n=(12, 15))
     one, two = (GAMTLCV(task="who", n_jobs=n, **QUICK).fit(table, y) for n in (None, 2))

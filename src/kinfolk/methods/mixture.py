@@ -27,7 +27,7 @@ from kinfolk.methods.independent import Independent
 from kinfolk.methods.mean_shrunk import MeanShrunk
 from kinfolk.methods.model import ByTask, Model, Part, Population
 from kinfolk.methods.pooled import Pooled
-from kinfolk.methods.random_slopes import RandomSlopes
+from kinfolk.methods.random_slopes import FEWEST_TASKS, RandomSlopes
 from kinfolk.methods.shares import best_mixture, cross_errors, mixture_errors, own_ridge_shares
 from kinfolk.methods.task_mean import LastMean, TaskMean
 from kinfolk.methods.uncertainty import moderated
@@ -102,7 +102,7 @@ def limits(folds: Folds, *, mean_ridge: float, slopes: bool) -> list[Member]:
     if slopes:
         members.append(Member(SLOPES, RandomSlopes(intercept="random", tol=MIXED_MODEL)))
     few = slopes and folds.total.n_tasks <= DENSE_TASKS  # of more, these cost more than all else that is tried
-    if few:
+    if few and folds.total.n_tasks >= FEWEST_TASKS:  # among fewer it is the same model again
         noisy = RandomSlopes(intercept="random", noise="task", tol=MIXED_MODEL)
         members.append(Member(f"{SLOPES}, noise by task", noisy))
     if few and folds.total.n_tasks >= CORRELATED * (folds.total.n_features + 1):
