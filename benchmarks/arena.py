@@ -455,7 +455,7 @@ def informed_choice(recipes, results, methods, draws):
             errors[split] = [np.mean((np.array(prediction) - table.y[~train]) ** 2) for prediction in predictions]
         for split in errors:
             others = [errors[other] for other in errors if other not in (split, "future")]
-            if others:
+            if others and np.isfinite(min(errors[split], default=np.inf)):  # else no rival was run
                 chosen = errors[split][int(np.argmin(np.mean(others, axis=0)))]
                 found[split.split()[0]].append(np.sqrt(chosen / min(errors[split])))
     return {kind: np.array(ratios) for kind, ratios in found.items()}
