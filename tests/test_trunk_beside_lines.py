@@ -281,7 +281,7 @@ def test_lazy_frames_and_files_say_that_a_trunk_needs_rows(model, table):
     frame = pl.from_pandas(X.assign(y=y)).lazy()
     with pytest.raises(ValueError, match="trunk is fitted to rows"):
         GAMTLCV(task="task", trunk="auto").fit(frame, "y")
-    with pytest.raises(ValueError, match="trunk takes part.*predict_file"):
+    with pytest.raises(ValueError, match="boosted trees.* take part.*predict_file"):
         model.predict(frame)
 
 
@@ -289,7 +289,7 @@ def test_onnx_says_that_a_trunk_has_no_form_there(model, tmp_path):
     pytest.importorskip("onnx")
     from kinfolk.export import to_onnx
 
-    with pytest.raises(ValueError, match="trunk takes part.*trunk=None"):
+    with pytest.raises(ValueError, match="boosted trees take part.*trunk=None"):
         to_onnx(model, tmp_path / "model.onnx")
 
 

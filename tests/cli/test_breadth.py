@@ -196,6 +196,16 @@ def test_a_streamed_fit_and_prediction_are_those_of_rows_in_memory(ending, folde
     np.testing.assert_allclose(streamed[["prediction", "std"]], whole[["prediction", "std"]], rtol=1e-5)
 
 
+def test_only_a_table_that_memory_cannot_hold_is_read_in_blocks_and_what_that_costs_is_said(
+    folder, capsys, monkeypatch
+):
+    plain = run(capsys, "fit", "data.csv", *COLUMNS, *FAST, "--out", "whole.kin")[2]
+    assert "in blocks" not in plain
+    monkeypatch.setattr("kinfolk.cli.tables.fits_into_memory", lambda needed: needed < 1000)
+    code, _, err = run(capsys, "fit", "data.csv", *COLUMNS, *FAST, "--out", "blocks.kin")
+    assert code == 0 and "is read in blocks" in err and "without curves and trees" in err
+
+
 class TestPredict:
     @pytest.fixture
     def model(self, folder, capsys):

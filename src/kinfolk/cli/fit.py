@@ -123,7 +123,10 @@ def fit_in_blocks(model: MultiTaskRegressor, rows: Training, options: argparse.N
     from kinfolk.rows.rules import TableRules
 
     source = rows.source
-    console.note(f"{source.root.name} ({in_words(source.size)}) is read in blocks")
+    console.note(
+        f"{source.root.name} ({in_words(source.size)}) is read in blocks, and the model is made from statistics: "
+        "straight lines without curves and trees, which need all rows in memory"
+    )
     features = model.features
     if isinstance(features, TableRules):
         check_statistics_suffice(model)

@@ -247,7 +247,7 @@ def _add_safe_csv(command: argparse.ArgumentParser) -> None:
 
 
 def _add_stream(command: argparse.ArgumentParser) -> None:
-    text = "read the table in blocks, as is done by itself above 200 MB"
+    text = "read the table in blocks, as is done by itself if memory could not hold it"
     command.add_argument("--stream", action="store_true", help=text)
 
 

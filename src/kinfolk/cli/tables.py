@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.cli.console import Console
+from kinfolk.memory import fits_into_memory
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.databases import Address, fetch_query
@@ -21,7 +22,7 @@ from kinfolk.rows.sources.ruled import complete_rows, ruled_frame, with_inputs
 from kinfolk.rows.sources.stream import plain_labels, whole_numbers
 from kinfolk.rows.time_order import in_order
 
-LARGE = 200 * 2**20  # bytes of a file that is read in blocks
+IN_MEMORY = 12  # bytes that a fit takes per byte of a file: 11 for a million rows of eight numbers as text
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +83,8 @@ def in_database(options: argparse.Namespace) -> bool:
 
 
 def wants_stream(source: Source, options: argparse.Namespace) -> bool:
-    """Whether the table is to be read in blocks: because it is large, or because it was asked for."""
-    return bool(options.stream) or source.size > LARGE
+    """Whether the table is to be read in blocks: because memory could not hold it, or because it was asked for."""
+    return bool(options.stream) or not fits_into_memory(IN_MEMORY * source.size)
 
 
 def training_rows(source: Source, options: argparse.Namespace, console: Console, *, lazy: bool = False) -> Training:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.judge.errors import Gain
-from kinfolk.methods.mixture import Mixture, Search
+from kinfolk.judge.errors import NO_GAIN, Gain, chain_of_gains
+from kinfolk.methods.mixture import OWN, OWN_CURVES, Mixture, Search
 from kinfolk.methods.rbf_search import FeatureSearch, TaskRows
 from kinfolk.methods.trunk_search import TrunkShares, TrunkTrial, trunk_shares
 from kinfolk.rows.gram import Array
@@ -33,6 +33,28 @@ class Found:
     scale: Array
     curves: FeatureSearch | None = None
     details: dict[str, Any] = field(default_factory=dict)
+
+    def gains(self, with_trees: Mixture | None = None) -> dict[str, Gain]:
+        """The chain from a straight ridge per task to the model: what curves, sharing, the graph and trees gain.
+
+        Sharing is judged beside a ridge per task with the same curves; tasks with a single row have none.
+        """
+        search = self.search
+        own = search.trial(OWN).errors
+        curved = OWN_CURVES in search.yardsticks
+        steps = {
+            "start": own,
+            "curves": search.best_of([OWN, OWN_CURVES], search.task_weights()) if curved else own,
+            "sharing": self.chosen.without_graph.errors,
+            "graph": self.chosen.mixture.errors if self.chosen.graph_helps else self.chosen.without_graph.errors,
+        }
+        steps["trees"] = steps["graph"] if with_trees is None else with_trees.errors
+        both = search.folds.has_both()
+        if not both.any():
+            return dict.fromkeys(list(steps)[1:], NO_GAIN)
+        judged = {id(errors): errors.among(both) for errors in steps.values()}  # steps that change nothing stay one
+        chain = {name: judged[id(errors)] for name, errors in steps.items()}
+        return chain_of_gains(chain, shared=search.errors_go_together())
 
     def shares_of(self, trial: TrunkTrial, mixture: Mixture, data: TaskRows) -> TrunkShares:
         """What a trunk earns beside a mixture, from the predictions of both for held-out rows."""

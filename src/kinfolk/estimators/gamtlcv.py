@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from kinfolk.estimators.found import Chosen, Found
 from kinfolk.estimators.graph_regressor import GraphRegressor
@@ -27,23 +28,27 @@ from kinfolk.methods.gamtl.calibrate import SHOWN_BY
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.method import announced
 from kinfolk.methods.mixture import OWN, SLOPES, SLOPES_OWN, Member, Search, limits
-from kinfolk.methods.model import ByTask, Model
+from kinfolk.methods.model import Bound, ByTask, Model
 from kinfolk.methods.parameters import check_parameters, choice, number, parameters
 from kinfolk.methods.rbf_search import FeatureSearch, TaskRows
+from kinfolk.methods.splines import SplineFeatures
 from kinfolk.methods.stream import Stream
 from kinfolk.methods.trunk_search import check_trunk, fit_trunk, try_trunk
 from kinfolk.methods.uncertainty import HeldOut
+from kinfolk.methods.walks import walk_column
 from kinfolk.progress import Callback
 from kinfolk.rows.columns import Columns
-from kinfolk.rows.fold_numbers import fold_of_rows
+from kinfolk.rows.fold_numbers import distinct_share, fold_of_rows
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gaps import refilled
-from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
 from kinfolk.rows.tasks import Rows, read_rows
-from kinfolk.rows.time_order import InTime, in_order, time_column
+from kinfolk.rows.time_order import InTime, in_order, last_third, time_column
 from kinfolk.threads import limited_threads
 
 MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's own data
+LEAST_VARIANCE = 1e-9  # of features of variance 1, in a direction in which rows do not differ but by rounding
+FARTHEST = 2.0  # standard deviations of the difference to lines: it is held to these beyond the training rows
 FINALISTS = 4  # graphs that may share in the mixture
 CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
 LEAST_CURVES = 0.01  # gain below which curves are not worth that coefficients are harder to read
@@ -185,9 +190,26 @@ class GAMTLCV(GraphRegressor):
         columns, inputs, names = self.fit_columns(rows)
         self.tell_rules(columns, len(rows.schema.labels), inputs.shape[1])
         gram = rows.gram(inputs, names)
+        model, stream = self._searched(rows, columns, inputs, gram, groups)
+        columns = self.limited(columns, rows, inputs)
+        untold = groups is None and isinstance(self.cv, Integral)  # time makes its own folds
+        order = _time_input(rows, inputs) if untold else None
+        if order is not None and not streams:
+            model = replace(model, beyond=self._beyond(model, rows, columns, inputs, gram, order))
+        name = time_column(rows) if untold else None
+        if order is not None and names is not None:
+            name = names[order]
+        model = replace(model, details=model.details | {"time_column_": name})
+        return self.keep(replace(model, stream=stream if streams else None), columns)
+
+    def _searched(
+        self, rows: Rows, columns: Columns, inputs: Array, gram: GramStats, groups: Any
+    ) -> tuple[Model, Stream]:
+        """The model that folds of the rows choose, by `groups` or in time, and the statistics of these folds."""
         cv = self.folds_for(gram, groups)
         fold = fold_of_rows(rows, inputs, gram, cv=cv, groups=groups, random_state=self.random_state)
         in_time = isinstance(groups, InTime)
+        fold = last_third(fold) if in_time else fold
         asked = self.nonlinear == "splines"
         if self.needs_rows() or (asked and gram.G.size <= MOST_NUMBERS):
             data = TaskRows.of(rows, inputs, gram, fold, in_time=in_time, columns=columns)
@@ -199,12 +221,26 @@ class GAMTLCV(GraphRegressor):
         else:
             data = None
             stream = Stream(columns.folds(rows, inputs, gram, fold, in_time))
+        stream = replace(stream, folds=replace(stream.folds, distinct=distinct_share(rows, groups)))
         model = self._model_of(stream, columns, data)
         if asked and stream.splines is None and can_bend(inputs):
             model = replace(model, details=model.details | {"nonlinear_gain_": None})
-        untold = groups is None and isinstance(self.cv, Integral)  # time makes its own folds
-        model = replace(model, details=model.details | {"time_column_": time_column(rows) if untold else None})
-        return self.keep(replace(model, stream=stream if streams else None), self.limited(columns, rows, inputs))
+        return model, stream
+
+    def _beyond(self, model: Model, rows: Rows, columns: Columns, inputs: Array, gram: GramStats, order: int) -> Model:
+        """The model of rows that come later than all of fit: what predicted the last rows best from those before.
+
+        Random rows ask how well gaps are filled in, where curves and walks win; what comes later is another question.
+        The graph has the parameters that random rows have chosen.
+        """
+        when = inputs[:, order]
+        point = model.details.get("best_params_", {})
+        axes = {"strengths": "strength", "neighbors": "neighbors", "anchors": "anchor", "metrics": "metric"}
+        fixed = {name: (point[key],) for name, key in axes.items() if key in point}
+        again = clone(self).set_params(callback=None, ridges=self.ridges[-1:], **fixed)
+        later, _ = again._searched(rows, columns, inputs, gram, InTime(np.unique(when, return_inverse=True)[1]))
+        basis = later.details.get("rbf_", later.details.get("splines_"))
+        return replace(later, columns=replace(columns, basis=basis), after=(order, float(when.max())), structure=None)
 
     def refitted(self, model: Model, rows: Rows, inputs: Array, forget: float, groups: Any) -> Model:
         """The model of the rows so far and new ones, searched for again on the folds of both."""
@@ -219,7 +255,7 @@ class GAMTLCV(GraphRegressor):
         if lines_alone or self.learns_nothing(stream.folds.total, stream.folds):
             return self.whole_model(stream.folds.total, stream.folds)
         with limited_threads(*stream.folds.total.b.shape):
-            model = self._learn_beside_lines(stream, data)
+            model = self._learn_beside_lines(stream, columns, data)
         return replace(model, method=self.unfitted())
 
     def keep(self, model: Model, columns: Columns) -> Self:
@@ -250,10 +286,10 @@ class GAMTLCV(GraphRegressor):
         self._grid(own, metrics, self.anchors, intercept).try_on(search)
         return search, scale
 
-    def _learn_beside_lines(self, stream: Stream, data: TaskRows | None) -> Model:
+    def _learn_beside_lines(self, stream: Stream, columns: Columns, data: TaskRows | None) -> Model:
         """Lines and, as it is asked for, curves and a trunk beside them."""
         lines, scale = self._search(stream.folds.with_rows())
-        found = Found(lines, self._choose(lines), scale)
+        straight = found = Found(lines, self._choose(lines), scale)
         total = stream.folds.total
         tried = [(self._with_curves(made, found), made) for made in (stream.splines, stream.curves) if made is not None]
         if tried:
@@ -263,9 +299,15 @@ class GAMTLCV(GraphRegressor):
             )
             total = total if found.curves is None else made.folds.total
         if self.trunk is None:
-            return self._learn(found).among(total)
-        assert data is not None
-        return self._with_trunk(data.with_rows(), found).among(total)
+            model = self._learn(found).among(total)
+        else:
+            assert data is not None
+            model = self._with_trunk(data.with_rows(), found).among(total)
+        if found.curves is None and model.trunk is None:
+            return model
+        plain = self._learn(straight).among(stream.folds.total)
+        plain = replace(plain, structure=None, course=None, details={}, columns=replace(columns, basis=None))
+        return replace(model, bound=bound_of(model, plain, found.curves, data))
 
     def _with_curves(self, curves: FeatureSearch, straight: Found) -> Found:
         """Curves, then the mixture of lines and curves, unless lines alone are as good and "auto" is asked for."""
@@ -279,6 +321,7 @@ class GAMTLCV(GraphRegressor):
 
         both.tried = beside(lines.tried) | both.tried
         both.dropped = beside(lines.dropped) | both.dropped
+        both.observations = lines.observations
         chosen = self._choose(both)
         gain = both.gain(straight.chosen.mixture, chosen.mixture)
         walks = has_splines and found.features.walk_terms
@@ -308,7 +351,9 @@ class GAMTLCV(GraphRegressor):
         # What the graph gains is told beside the same trunk.
         errors = found.shares_of(trial, chosen.without_graph, data).errors
         chosen = replace(chosen, mixture=mixture, without_graph=replace(chosen.without_graph, errors=errors))
-        model = self._learn(replace(found, chosen=chosen, details=found.details | details))
+        model = self._learn(
+            replace(found, chosen=chosen, details=found.details | details | {"gains_": found.gains(mixture)})
+        )
         X = data.X if found.curves is None else found.curves.features.transform(data.X)
         common, by_task = shares.beside(model.details["mixture_"], model.details["shares_"].values)
         about = {"mixture_": common, "shares_": ByTask(by_task)}
@@ -381,6 +426,7 @@ class GAMTLCV(GraphRegressor):
         errors = HeldOut(by_task, chosen.without_graph.errors.by_task(), search.folds.trained_on)
         assert mixture.shown is not None
         details = {
+            "gains_": found.gains(),
             "graph_helps_": chosen.graph_helps,
             "nonlinear_helps_": False,
             "gain_": chosen.gain,
@@ -398,3 +444,63 @@ class GAMTLCV(GraphRegressor):
         for name in ("neighbors", "strengths", "ridges", "anchors", "metrics"):
             if not np.size(getattr(self, name)):
                 raise ValueError(f"{name} is empty: give at least one value to try")
+
+
+def _time_input(rows: Rows, inputs: Array) -> int | None:
+    """The input that orders the rows of tasks in time, whatever its name."""
+    if rows.codes is None:
+        return None
+    used = ~np.isnan(rows.y) if rows.weight is None else ~np.isnan(rows.y) & (rows.weight > 0)
+    return walk_column(inputs[used], rows.codes[used])
+
+
+def bound_of(model: Model, lines: Model, curves: FeatureSearch | None, data: TaskRows | None) -> Bound:
+    """What holds a model with curves or trees near its lines beyond the training rows."""
+    assert lines.gram is not None
+    span = lines.gram.span
+    assert span is not None
+    d = span.shape[1]
+    used = np.ones(d, bool)
+    if model.trunk is None and curves is not None and isinstance(curves.features, SplineFeatures):
+        takes_part = (model.coef != 0).any(axis=0)[:-d]
+        used = np.isin(np.arange(d), curves.features.input_of_term[takes_part])
+    span = np.where(used, span, np.array([[-np.inf], [np.inf]]))
+    return Bound(lines, span, FARTHEST * _difference(model, lines, curves, data), *_reach(model, curves, data))
+
+
+def _reach(model: Model, curves: FeatureSearch | None, data: TaskRows | None) -> tuple[Array, Array, float]:
+    """Mean and root of the inverse covariance of the features of all rows, and how far these go in its units.
+
+    Features that are functions of each other have no variance in some directions: a step there is far.
+    """
+    gram = model.gram
+    assert gram is not None
+    center = gram.n @ gram.x_mean / gram.n.sum()
+    away = gram.x_mean - center
+    C = (gram.G.sum(axis=0) + (away.T * gram.n) @ away) / gram.n.sum()
+    size = np.sqrt(np.maximum(np.diag(C), TINY))
+    value, vector = np.linalg.eigh(C / np.outer(size, size))
+    root = vector / np.sqrt(np.maximum(value, LEAST_VARIANCE)) / size[:, None]
+    if data is None:  # of statistics alone nobody knows the farthest row
+        return center, root, float(np.finfo(float).max)
+    X = data.X if curves is None else curves.features.transform(data.X)
+    used = slice(None) if data.weight is None else data.weight > 0
+    return center, root, float(np.square((X[used] - center) @ root).sum(axis=1).max())
+
+
+def _difference(model: Model, lines: Model, curves: FeatureSearch | None, data: TaskRows | None) -> float:
+    """Root mean square of the difference between the predictions of a model and of its lines for the training rows."""
+    if model.trunk is not None:
+        assert data is not None
+        X = data.X if curves is None else curves.features.transform(data.X)
+        apart = model.predict(X, data.codes) - lines.predict(data.X, data.codes)
+        return float(np.sqrt(np.average(apart**2, weights=data.weight)))
+    assert model.gram is not None
+    assert curves is not None
+    factor, origin = curves.features.of_lines()
+    W = model.coef.copy()
+    W[:, -len(factor) :] -= np.divide(lines.coef, factor, out=np.zeros_like(lines.coef), where=factor > 0)
+    c = model.intercept - lines.intercept - lines.coef @ origin
+    zero = np.zeros(model.gram.n_tasks)
+    without_target = replace(model.gram, b=np.zeros_like(model.gram.b), yy=zero, y_mean=zero)
+    return float(np.sqrt(squared_errors(without_target, W, c).sum() / model.gram.n.sum()))

@@ -102,11 +102,15 @@ class GraphRegressor(MultiTaskRegressor):
         ----------
         X, y, sample_weight : rows of the new tasks, as in `fit`
         """
-        model = as_model(self)
-        assert model.columns is not None
-        assert model.gram is not None
         if self.task is None:
             raise ValueError("adopt takes long tables with a task column; this model was fitted to wide targets")
+        self.model_ = self._with_new_tasks(as_model(self), X, y, sample_weight)
+        return self
+
+    def _with_new_tasks(self, model: Model, X: Any, y: Any, sample_weight: Any) -> Model:
+        """A model with the tasks of these rows; its lines, and the model of later rows, have them too."""
+        assert model.columns is not None
+        assert model.gram is not None
         rows, features = model.columns.read_with_targets(X, y, type(self).__name__, sample_weight)
         new = rows.gram(features, model.gram.feature_names)
         known = np.isin(new.labels, model.labels)
@@ -124,8 +128,13 @@ class GraphRegressor(MultiTaskRegressor):
             inputs = replace(model.columns, basis=None).features(rows.table)
             stream = stream.plus(rows, inputs, random_state=self.random_state)
         columns = model.columns.including(rows.table).with_labels(gram.labels)
-        self.model_ = replace(grown.among(gram), columns=columns, stream=stream)
-        return self
+        grown = replace(grown.among(gram), columns=columns, stream=stream)
+
+        def too(other: Model) -> Model:
+            return self._with_new_tasks(other, X, y, sample_weight)
+
+        beyond = None if model.beyond is None else too(model.beyond)
+        return replace(grown, beyond=beyond, bound=None if model.bound is None else model.bound.changed(too))
 
     def drop(self, tasks: Sequence[Any]) -> Self:
         """Remove tasks with their statistics and edges; the others keep their coefficients."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from kinfolk.methods.splines import SplineFeatures
 from kinfolk.methods.walks import FADE
 
 OPSET, ML_OPSET, IR = 18, 3, 9
+INT64, BOOL = 7, 9  # types of ONNX
 
 
 def to_onnx(fitted: Fitted, path: str | os.PathLike[str]) -> Path:
@@ -33,8 +35,10 @@ def to_onnx(fitted: Fitted, path: str | os.PathLike[str]) -> Path:
     onnx = _import_onnx()
     model = as_model(fitted, "to_onnx")
     assert model.columns is not None
-    if model.trunk is not None:
-        raise ValueError("a trunk takes part in these predictions, and it has no ONNX form here: fit with trunk=None")
+    if model.trunk is not None or (model.beyond is not None and model.beyond.trunk is not None):
+        raise ValueError(
+            "boosted trees take part in these predictions, and have no ONNX form here: fit with trunk=None"
+        )
     graph = _Graph(onnx)
     X = "features"
     for step in _steps(model.columns.transformer):
@@ -42,14 +46,13 @@ def to_onnx(fitted: Fitted, path: str | os.PathLike[str]) -> Path:
     if model.columns.limits is not None:
         low, high = model.columns.limits
         X = graph.op("Max", graph.op("Min", X, graph.constant(high)), graph.constant(low))
-    for step in _steps(model.columns.basis):
-        X = _transformed(graph, step, X)
     inputs = [onnx.helper.make_tensor_value_info("features", onnx.TensorProto.DOUBLE, ["n", model.columns.inputs])]
     if model.columns.task is None:
         shape = _wide(graph, model, X)
     else:
         inputs.insert(0, onnx.helper.make_tensor_value_info("task", _label_type(onnx, model), ["n"]))
-        shape = _long(graph, model, X, unseen=getattr(fitted, "unseen", "error"))
+        shape = ["n"]
+        _long(graph, model, X, unseen=getattr(fitted, "unseen", "error"))
     output = onnx.helper.make_tensor_value_info("prediction", onnx.TensorProto.DOUBLE, shape)
     return _write(onnx, graph, inputs, output, Path(path))
 
@@ -155,18 +158,51 @@ def _hinges(graph: _Graph, u: str, knots: Any) -> str:
     return graph.op("Max", graph.op("Sub", u, graph.constant(knots)), graph.constant(np.float64(0.0)))
 
 
-def _long(graph: _Graph, model: Model, X: str, *, unseen: str) -> list[Any]:
-    """One row of coefficients per row of the table: the sum of their product, plus the intercept."""
-    level = model.population.intercept if unseen != "error" else np.nan
-    W = np.vstack([model.coef, model.population.coef])
-    c = np.append(model.intercept, level)
+def _long(graph: _Graph, model: Model, X: str, *, unseen: str) -> None:
+    """One row of coefficients per row of the table; rows later than all of fit have those of another model."""
     T = len(model.labels)
     keys = {"keys_strings" if model.labels.dtype.kind == "U" else "keys_int64s": model.labels.tolist()}
     code = graph.op("LabelEncoder", "task", domain="ai.onnx.ml", values_int64s=list(range(T)), default_int64=T, **keys)
-    product = graph.op("Mul", X, graph.op("Gather", graph.constant(W), code, axis=0))
-    linear = graph.op("ReduceSum", product, graph.constant(np.array([1])), keepdims=0)
-    graph.op("Add", linear, graph.op("Gather", graph.constant(c), code, axis=0), output="prediction")
-    return ["n"]
+
+    def by_row(one: Model, features: str) -> str:
+        level = one.population.intercept if unseen != "error" else np.nan
+        W = graph.op("Gather", graph.constant(np.vstack([one.coef, one.population.coef])), code, axis=0)
+        linear = graph.op("ReduceSum", graph.op("Mul", features, W), graph.constant(np.array([1])), keepdims=1)
+        c = graph.constant(np.append(one.intercept, level)[:, None])
+        return graph.op("Add", linear, graph.op("Gather", c, code, axis=0))
+
+    prediction = _held(graph, model, X, by_row)
+    later = model.beyond
+    if later is not None and later.after is not None:
+        column, end = later.after
+        time = graph.op("Gather", X, graph.constant(np.array([column])), axis=1)
+        after = graph.op("Greater", time, graph.constant(np.float64(end)))
+        prediction = graph.op("Where", after, _held(graph, later, X, by_row), prediction)
+    graph.op("Squeeze", prediction, graph.constant(np.array([1])), output="prediction")
+
+
+def _held(graph: _Graph, model: Model, X: str, linear: Callable[[Model, str], str]) -> str:
+    """A linear function of the features of inputs X, held near that of lines beyond the training rows."""
+    assert model.columns is not None
+    features = X
+    for step in _steps(model.columns.basis):
+        features = _transformed(graph, step, features)
+    prediction = linear(model, features)
+    if model.bound is None:
+        return prediction
+    bound = model.bound
+    low, high = map(graph.constant, bound.span)
+    out = graph.op("Cast", graph.op("Or", graph.op("Less", X, low), graph.op("Greater", X, high)), to=INT64)
+    leaves = graph.op("Cast", graph.op("ReduceMax", out, graph.constant(np.array([1])), keepdims=1), to=BOOL)
+    away = graph.op("MatMul", graph.op("Sub", features, graph.constant(bound.center)), graph.constant(bound.root))
+    distance = graph.op("ReduceSumSquare", away, graph.constant(np.array([1])), keepdims=1)
+    reach = graph.constant(np.float64(bound.reach))
+    beyond = graph.op("Or", leaves, graph.op("Greater", distance, reach))
+    believed = graph.op("Div", reach, graph.op("Max", distance, reach))
+    lines = linear(bound.lines, X)
+    most = graph.constant(np.float64(bound.most))
+    apart = graph.op("Clip", graph.op("Sub", prediction, lines), graph.op("Neg", most), most)
+    return graph.op("Where", beyond, graph.op("Add", lines, graph.op("Mul", believed, apart)), prediction)
 
 
 def _wide(graph: _Graph, model: Model, X: str) -> list[Any]:
@@ -174,13 +210,17 @@ def _wide(graph: _Graph, model: Model, X: str) -> list[Any]:
     assert model.columns is not None
     single = model.columns.single
     order: Any = slice(0, 1) if single else model.columns.schema.columns
-    linear = graph.op("MatMul", X, graph.constant(model.coef[order].T))
-    if not single:
-        graph.op("Add", linear, graph.constant(model.intercept[order]), output="prediction")
-        return ["n", len(model.labels)]
-    column = graph.op("Add", linear, graph.constant(model.intercept[order]))
-    graph.op("Squeeze", column, graph.constant(np.array([1])), output="prediction")
-    return ["n"]
+
+    def all_tasks(one: Model, features: str) -> str:
+        linear = graph.op("MatMul", features, graph.constant(one.coef[order].T))
+        return graph.op("Add", linear, graph.constant(one.intercept[order]))
+
+    prediction = _held(graph, model, X, all_tasks)
+    if single:
+        graph.op("Squeeze", prediction, graph.constant(np.array([1])), output="prediction")
+        return ["n"]
+    graph.op("Identity", prediction, output="prediction")
+    return ["n", len(model.labels)]
 
 
 def _label_type(onnx: Any, model: Model) -> int:

@@ -97,8 +97,8 @@ def _tuned(method: MultiTaskRegressor, transformer: Transformer, options: dict[s
 def predict_rows(model: Model, rows: Rows) -> Array:
     """Predictions for rows of the same tasks, in the form of their targets: one per row, or a column per task."""
     assert model.columns is not None
-    X = model.columns.clipped_features(rows.table).features
-    return model.predict_wide(X) if rows.codes is None else model.predict(X, rows.codes)
+    read = model.columns.clipped_features(rows.table)
+    return model.predict_all(read) if rows.codes is None else model.predict_read(read, rows.codes)
 
 
 def _boosted(features: Any, seed: int) -> Callable[..., Predictor]:

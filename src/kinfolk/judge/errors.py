@@ -22,6 +22,9 @@ class Gain(NamedTuple):
     standard_error: float
 
 
+NO_GAIN = Gain(0.0, 0.0)  # of what takes no part
+
+
 @dataclass(frozen=True, eq=False)
 class Errors:
     """Sums of squared held-out errors (k, T) by fold and task, and the rows (k, T) behind them.
@@ -113,11 +116,14 @@ class Errors:
             t = mean / np.maximum(error, TINY)
         return np.where(k >= LEAST_FOLDS, stats.t.sf(t, np.maximum(k - 1, 1)), np.nan)
 
-    def gain_over(self, other: Self, *, shared: bool = False) -> Gain:
-        """What this gains over the other, on the same rows; `shared` if tasks have the same rows held out."""
+    def gain_over(self, other: Self, *, shared: bool = False, level: float | None = None) -> Gain:
+        """What this gains over the other, on the same rows; `shared` if tasks have the same rows held out.
+
+        It is relative to the error of the other, or to a given `level`.
+        """
         if shared:
-            return paired_gain(other.squared, self.squared, self.task_rows)
-        return paired_gain(other.squared.sum(axis=0), self.squared.sum(axis=0), self.task_rows)
+            return paired_gain(other.squared, self.squared, self.task_rows, level)
+        return paired_gain(other.squared.sum(axis=0), self.squared.sum(axis=0), self.task_rows, level)
 
 
 def rmse(squared: Array, rows: Array) -> Array:
@@ -126,8 +132,31 @@ def rmse(squared: Array, rows: Array) -> Array:
     return np.sqrt(mean)
 
 
-def paired_gain(before: Array, after: Array, rows: Array) -> Gain:
+def chain_of_gains(errors: dict[str, Errors], *, shared: bool) -> dict[str, Gain]:
+    """What every step of a chain gains, in units of the error at its start: the steps add up to the whole.
+
+    `errors` has the errors after every step by its name, those at the start first.
+
+    Examples
+    --------
+    >>> start, curves, sharing = (Errors(np.full((1, 4), s), np.ones((1, 4))) for s in (1.0, 0.25, 0.16))
+    >>> found = chain_of_gains({"start": start, "curves": curves, "sharing": sharing}, shared=False)
+    >>> {name: round(gain.mean, 3) for name, gain in found.items()}
+    {'curves': 0.5, 'sharing': 0.1}
+    """
+    (_, start), *steps = errors.items()
+    gains = {}
+    before = start
+    for name, after in steps:
+        gains[name] = NO_GAIN if after is before else after.gain_over(before, shared=shared, level=start.tasks())
+        before = after
+    return gains
+
+
+def paired_gain(before: Array, after: Array, rows: Array, level: float | None = None) -> Gain:
     """Relative fall of the RMSE, mean over tasks, with its standard error over tasks.
+
+    It is relative to the mean of the RMSE before, or to a given `level`.
 
     Errors (k, T) by folds that are common to all tasks vary with the fold as well: what all tasks gain or lose in one
     fold counts as one observation then (a variance clustered both ways).
@@ -141,7 +170,7 @@ def paired_gain(before: Array, after: Array, rows: Array) -> Gain:
     one = np.sqrt(before.sum(axis=0) / n)
     two = np.sqrt(after.sum(axis=0) / n)
     # Where there was no error before, any is a loss beyond measure.
-    level = max(float(one.mean()), LEAST_LEVEL * float(two.mean()), TINY)
+    level = max(float(one.mean()) if level is None else level, LEAST_LEVEL * float(two.mean()), TINY)
     gain = (one - two) / level
     if len(gain) < 2:
         return Gain(float(gain.mean()), np.inf)

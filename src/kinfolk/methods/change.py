@@ -70,6 +70,8 @@ def dropped(model: Model, tasks: Positions) -> Model:
         stream=None if model.stream is None else model.stream.select(kept),
         columns=None if model.columns is None else model.columns.with_labels(model.labels[kept]),
         trunk=None if model.trunk is None else model.trunk.taken(kept),
+        bound=None if model.bound is None else model.bound.changed(lambda lines: dropped(lines, tasks)),
+        beyond=None if model.beyond is None else dropped(model.beyond, tasks),
     )
     return with_shown_graph(smaller)
 
@@ -88,7 +90,9 @@ def solved_anew(model: Model, tasks: Positions) -> Model:
         if part.last is not None:
             for values, kept in zip(rows, part.last, strict=True):
                 values[known] = kept[place]
-    return adopted(dropped(model, tasks), new, last)
+    beyond = None if model.beyond is None else solved_anew(model.beyond, tasks)
+    bound = None if model.bound is None else model.bound.changed(lambda lines: solved_anew(lines, tasks))
+    return replace(adopted(dropped(model, tasks), new, last), beyond=beyond, bound=bound)
 
 
 def _all_rows(gram: GramStats) -> LastRows:

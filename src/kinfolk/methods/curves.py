@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.judge.trials import Trial
+from kinfolk.methods.gamtl.defaults import feature_scale
+from kinfolk.methods.independent import Independent
 from kinfolk.methods.mean_shrunk import MeanShrunk
-from kinfolk.methods.mixture import SLOPES, Learner, Member, Search, limits
+from kinfolk.methods.mixture import OWN_CURVES, SLOPES, Learner, Member, Search, limits
 from kinfolk.methods.model import Model, placed_columns
 from kinfolk.methods.random_slopes import RandomSlopes
 from kinfolk.methods.rbf_search import FeatureSearch, TaskRows, search_features
@@ -173,19 +175,31 @@ def search_splines(found: FeatureSearch, lines: Search) -> Search:
     assert isinstance(features, SplineFeatures)
     d = lines.folds.total.n_features
     members = []
+    used = []
     if len(features.columns_):
         whole = BentSlopes(d, features.terms, features.walk_terms)
         members.append(Member(f"curves, {SLOPES}", whole, draft=replace(whole, steps=DRAFT_STEPS)))
+        used.append(whole.columns(found.folds.total))
     if features.walk_terms:
-        members.append(_walk_member(features.walk_terms, d, found.folds.total.n_features))
+        D = found.folds.total.n_features
+        used.append(np.concatenate([np.arange(features.walk_terms), np.arange(D - d, D)]))
+        members.append(_walk_member(used[-1]))
     for member in members:
         search.tried[member.name] = member, search.trial_on(member, range(len(found.folds)))
+    own = _own_curves(found.folds, np.unique(np.concatenate(used)))
+    search.yardsticks[OWN_CURVES] = search.trial_on(own, range(len(found.folds)))
     return search
 
 
-def _walk_member(terms: int, inputs: int, features: int) -> Member:
-    """The mixed model of a walk, the first features, and of the inputs, the last ones."""
-    columns = np.concatenate([np.arange(terms), np.arange(features - inputs, features)])
+def _own_curves(folds: Folds, columns: NDArray[np.intp]) -> Member:
+    """A ridge per task on these features: curves without any sharing."""
+    units = feature_scale(folds.total)[columns]
+    penalty = choose_penalty(Independent().prepare, folds.on_columns(columns).rescaled(units).with_rows(), "tasks").best
+    return Member(OWN_CURVES, OnColumns(Independent(penalty=penalty), columns, units), parameters={"penalty": penalty})
+
+
+def _walk_member(columns: NDArray[np.intp]) -> Member:
+    """The mixed model of the features of a walk and of the inputs."""
     whole, draft = (
         OnColumns(RandomSlopes(tol=MIXED_MODEL, max_iter=steps), columns, np.ones(len(columns)))
         for steps in (STEPS, DRAFT_STEPS)

@@ -19,10 +19,10 @@ def predict_frame(model: Model, frame: Any, *, unseen: str = "mean", return_std:
     """
     columns = model.columns
     assert columns is not None
-    if model.trunk is not None:
+    if not model.is_linear:
         raise ValueError(
-            "a trunk takes part in these predictions, and trees are no expression of columns: use "
-            "kinfolk.large.predict_file, collect the frame, or fit with trunk=None"
+            "boosted trees or curves take part in these predictions, and are no expression of columns: use "
+            "kinfolk.large.predict_file, collect the frame, or fit with trunk=None, nonlinear=False"
         )
     scaler = columns.transformer
     # A scaler is a shift and a unit; anything else the engine cannot run.

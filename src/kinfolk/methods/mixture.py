@@ -50,6 +50,7 @@ CERTAIN = 4.0  # standard errors that this must be
 LEAST_ERROR = 0.05  # of the median task's error: tasks that are fitted better do not weigh more
 LAST = "mean of the last rows"
 OWN = "ridge per task"
+OWN_CURVES = "curves, ridge per task"
 SHRUNK = "shrunk to the mean"
 SLOPES = "random slopes, random intercepts"
 SLOPES_OWN = "random slopes, own intercepts"
@@ -191,7 +192,9 @@ class Search:
         self.callback = callback
         self.tried: dict[str, tuple[Member, Trial]] = {}
         self.dropped: dict[str, tuple[Member, Trial]] = {}
+        self.yardsticks: dict[str, Trial] = {}  # of what is compared with, and takes no part
         self.rows = np.maximum(sum(part.n for part in folds.held_out), TINY)
+        self.observations = self.rows if folds.distinct is None else self.rows * folds.distinct
 
     def add(self, members: list[Member]) -> None:
         """Try members on every fold; among many tasks those on the first fold alone that lose there by far."""
@@ -300,27 +303,23 @@ class Search:
 
     def mixture(self, names: list[str], weight: Array) -> Mixture:
         """The mixture of some members with the least weighted held-out error, and what every task makes of it."""
-        trials = [self.tried[name][1] for name in names]
-        by_fold = [
-            cross_errors(part, np.stack([t.coef[f] for t in trials]), np.stack([t.intercept[f] for t in trials]))
-            for f, part in enumerate(self.folds.held_out)
-        ]
+        by_fold = self._cross_errors(names)
         E = np.sum(by_fold, axis=0)
         caution = CAUTION_TOGETHER if self.errors_go_together() else CAUTION
         shares = best_mixture(E, weight, usual=names.index(self.usual()), caution=caution)
         shares = np.where(shares > LEAST_SHARE, shares, 0.0)  # what has less costs a fit and says nothing
         shares = shares / shares.sum()
         own = np.eye(len(names))[names.index(OWN)]
-        away = own_ridge_shares(E, shares, own, self.rows)
+        away = own_ridge_shares(E, shares, own, self.observations)
         task_shares = shares + away[:, None] * (own - shares)
         kept = np.flatnonzero((task_shares > 0).any(axis=0))
         squared = np.stack([mixture_errors(E, task_shares) for E in by_fold])
         members = [self.member(names[m]) for m in kept]
-        return Mixture(members, shares[kept], task_shares[:, kept], Errors(squared, trials[0].errors.rows))
+        return Mixture(members, shares[kept], task_shares[:, kept], Errors(squared, self.trial(names[0]).errors.rows))
 
     def trial(self, name: str) -> Trial:
         """What a member predicted, by name."""
-        return self.tried[name][1]
+        return self.yardsticks[name] if name in self.yardsticks else self.tried[name][1]
 
     def beside_own(self, mixture: Mixture) -> dict[str, Any]:
         """What a mixture gains over a ridge per task, of tasks that have one: with a single row nothing is left."""
@@ -333,6 +332,20 @@ class Search:
             "own_gain_": self.gain(own, mixture),
             "own_chance_": ByTask(mixture.errors.chance_of_rise(own.errors)),
         }
+
+    def best_of(self, names: list[str], weight: Array) -> Errors:
+        """Errors of the best mixture of some members, the same for every task."""
+        by_fold = self._cross_errors(names)
+        shares = best_mixture(np.sum(by_fold, axis=0), weight)
+        return Errors(np.stack([mixture_errors(E, shares) for E in by_fold]), self.trial(names[0]).errors.rows)
+
+    def _cross_errors(self, names: list[str]) -> list[Array]:
+        """Products of the residuals of some members (T, M, M), fold by fold."""
+        trials = [self.trial(name) for name in names]
+        return [
+            cross_errors(part, np.stack([t.coef[f] for t in trials]), np.stack([t.intercept[f] for t in trials]))
+            for f, part in enumerate(self.folds.held_out)
+        ]
 
     def held_out_lines(self, mixture: Mixture) -> tuple[Array, Array]:
         """Slopes (k, T, d) and intercepts (k, T) by which a mixture predicts held-out rows."""

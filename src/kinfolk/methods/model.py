@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
+from kinfolk.methods.extrapolation import CLIPPED_AT
 from kinfolk.methods.late_graph import LateGraph
 from kinfolk.methods.linear_map import LinearMap
 from kinfolk.methods.parts import Part, placed_columns
@@ -17,7 +19,7 @@ from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.methods.trunk import Trunk
 from kinfolk.methods.uncertainty import ErrorBalance, HeldOut, Uncertainty, uncertainty
 from kinfolk.rows.columns import Columns, ReadRows
-from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.rows.tasks import task_codes
 from kinfolk.threads import on_few_threads
 from kinfolk.words import warn_user
@@ -73,6 +75,67 @@ class Course:
 
 
 @dataclass(frozen=True, eq=False)
+class Bound:
+    """What holds curves and trees beyond the rows of fit, where nothing shows that they go on: straight lines.
+
+    A row lies beyond them if an input leaves its range, or if inputs that are all in range never met like this: its
+    features are farther from the mean, in units of their covariance, than those of any training row. There a prediction
+    differs from that of the lines by no more than it usually did on the training rows, and by the less the farther it
+    is. Inputs that are functions of each other, such as a season and a trend, may cancel on these rows and only there.
+
+    Attributes
+    ----------
+    lines : the best model of straight lines alone, whose features are the inputs
+    span : (2, d), range of the inputs of curves and trees on the training rows; infinite for other inputs
+    most : largest difference to the lines beyond that range
+    center, root : mean (D,) of the features of training rows, and a root (D, D) of their inverse covariance
+    reach : largest squared distance of a training row from that mean, in these units
+    """
+
+    lines: Model
+    span: Array
+    most: float
+    center: Array
+    root: Array
+    reach: float
+
+    def beyond(self, X: Array, inputs: Array) -> tuple[NDArray[np.intp], Array]:
+        """Which rows lie beyond the training rows, and how much of the difference to lines is believed of each."""
+        distance = np.square((X - self.center) @ self.root).sum(axis=1)
+        out = np.flatnonzero((distance > self.reach) | ((inputs < self.span[0]) | (inputs > self.span[1])).any(axis=1))
+        return out, self.reach / np.maximum(distance[out], self.reach)
+
+    def held(self, prediction: Array, X: Array, inputs: Array, codes: NDArray[np.intp]) -> Array:
+        """Predictions that stay near those of the lines beyond the training rows."""
+        out, believed = self.beyond(X, inputs)
+        lines = self.lines.predict(inputs[out], codes[out])
+        held = prediction.copy()
+        held[out] = lines + believed * np.clip(prediction[out] - lines, -self.most, self.most)
+        return held
+
+    def std(self, std: Array, X: Array, inputs: Array, codes: NDArray[np.intp]) -> Array:
+        """Standard deviations of held predictions: right at the end of what they have seen those of curves and trees,
+        and from there on more and more those of lines and of all that the two may differ by.
+        """
+        out, believed = self.beyond(X, inputs)
+        far = np.maximum(self._excess(inputs[out]) / CLIPPED_AT, 1 - believed)
+        lines = np.hypot(self.lines.std(inputs[out], codes[out]), self.most)
+        held = std.copy()
+        held[out] = np.sqrt((1 - far) * std[out] ** 2 + far * lines**2)
+        return held
+
+    def _excess(self, inputs: Array) -> Array:
+        """How far rows leave the range, in units of its size; as much as inputs are trusted for at most."""
+        size = np.maximum(self.span[1] - self.span[0], TINY)
+        excess = np.maximum(self.span[0] - inputs, inputs - self.span[1]) / np.where(np.isfinite(size), size, 1.0)
+        return np.minimum(excess.max(axis=1, initial=0.0), CLIPPED_AT)
+
+    def changed(self, change: Callable[[Model], Model]) -> Bound:
+        """The same with other lines."""
+        return replace(self, lines=change(self.lines))
+
+
+@dataclass(frozen=True, eq=False)
 class Model:
     """What was fitted, over T labelled tasks; every per-task array has T entries in the order of `labels`.
 
@@ -92,6 +155,9 @@ class Model:
     details : what only this method reports, by the name of the fitted attribute
     gram : statistics of the rows; None in a copy that only predicts
     columns : the rules by which a table became features; None for a model of statistics
+    bound : what holds predictions beyond the training rows; None for a model of straight lines
+    beyond : the model of rows that come later than all of fit, or None; it has its own basis, in its `columns`
+    after : of such a model, the input that orders rows in time and its last value in fit; None of others
     method : the method with its parameters, to be fitted again
     stream : statistics of folds that more rows may be added to; None if none were kept
     """
@@ -111,6 +177,9 @@ class Model:
     method: Any = field(default=None, repr=False)
     stream: Any = field(default=None, repr=False)
     trunk: Trunk | None = None
+    bound: Bound | None = None
+    beyond: Model | None = None
+    after: tuple[int, float] | None = None
 
     @classmethod
     def of(
@@ -178,12 +247,20 @@ class Model:
 
     def for_prediction(self) -> Model:
         """A light copy without statistics, that can travel to workers."""
-        return replace(self, gram=None, parts=(), details={}, structure=None, method=None, course=None, stream=None)
+        bound = None if self.bound is None else self.bound.changed(Model.for_prediction)
+        beyond = None if self.beyond is None else self.beyond.for_prediction()
+        light = replace(self, bound=bound, beyond=beyond)
+        return replace(light, gram=None, parts=(), details={}, structure=None, method=None, course=None, stream=None)
 
     @property
     def name(self) -> str:
         """The class of the method, for sentences."""
         return "the model" if self.method is None else type(self.method).__name__
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether predictions are linear in the features, for every row alike."""
+        return self.trunk is None and self.bound is None and self.beyond is None
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -306,25 +383,64 @@ class Model:
         if rows.note:
             warn_user(rows.note)
         if codes is not None:
-            prediction = self.predict(rows.features, codes)
-            return (prediction, self._std_beyond(rows, codes, prediction)) if return_std else prediction
-        wide = self.predict_wide(rows.features)
+            return self.predict_read(rows, codes, return_std=return_std)
         columns: Any = 0 if self.columns.single else self.columns.schema.columns
-        return (wide[:, columns], self._wide_std(rows, wide)[:, columns]) if return_std else wide[:, columns]
+        if not return_std:
+            return self.predict_all(rows)[:, columns]
+        n = len(rows.features)
+        by_task = [self.predict_read(rows, np.full(n, t), return_std=True) for t in range(len(self.labels))]
+        return tuple(np.column_stack(values)[:, columns] for values in zip(*by_task, strict=True))
 
-    def _std_beyond(self, rows: ReadRows, codes: NDArray[np.intp], prediction: Array) -> Array:
+    def predict_all(self, rows: ReadRows) -> Array:
+        """Predictions of all tasks for every row (n, T)."""
+        wide = self.predict_wide(rows.features)
+        if self.bound is None:
+            return wide
+        n, T = wide.shape
+        codes = np.tile(np.arange(T), n)
+        return self.bound.held(
+            wide.ravel(), np.repeat(rows.features, T, axis=0), np.repeat(rows.inputs, T, axis=0), codes
+        ).reshape(n, T)
+
+    def predict_read(self, rows: ReadRows, codes: NDArray[np.intp], *, return_std: bool = False) -> Any:
+        """Predictions for rows that were read; those that come later than all of fit have a model of their own."""
+        prediction = self._held(rows.features, rows.inputs, codes)
+        std = self._std(rows, codes, prediction) if return_std else None
+        later = self._later(rows)
+        if len(later):
+            assert self.beyond is not None
+            some = rows.some(later, self.beyond.columns)
+            found = self.beyond.predict_read(some, codes[later], return_std=return_std)
+            prediction[later] = found[0] if return_std else found
+            if std is not None:
+                std[later] = found[1]
+        return prediction if std is None else (prediction, std)
+
+    def _held(self, X: Array, inputs: Array, codes: NDArray[np.intp]) -> Array:
+        """Predictions for features X of `inputs`, near those of lines where these lie beyond the training rows."""
+        prediction = self.predict(X, codes)
+        return prediction if self.bound is None else self.bound.held(prediction, X, inputs, codes)
+
+    def _later(self, rows: ReadRows) -> NDArray[np.intp]:
+        """Which rows come later than all of fit."""
+        if self.beyond is None or self.beyond.after is None:
+            return np.empty(0, np.intp)
+        column, end = self.beyond.after
+        return np.flatnonzero(rows.inputs[:, column] > end)
+
+    def _std(self, rows: ReadRows, codes: NDArray[np.intp], prediction: Array) -> Array:
         """Standard deviations; of a clipped row that of the row as it is, and how far the line would lead from here."""
-        std = self.std(rows.features, codes)
+        std = self._std_held(rows.features, rows.inputs, codes)
         if len(rows.clipped):
             own = codes[rows.clipped]
-            along = self.predict(rows.unclipped, own)
-            std[rows.clipped] = np.hypot(self.std(rows.unclipped, own), along - prediction[rows.clipped])
+            along = self._held(rows.unclipped, rows.unclipped_inputs, own)
+            far = self._std_held(rows.unclipped, rows.unclipped_inputs, own)
+            std[rows.clipped] = np.hypot(far, along - prediction[rows.clipped])
         return std
 
-    def _wide_std(self, rows: ReadRows, wide: Array) -> Array:
-        """Standard deviations (n, T), task by task."""
-        n, T = wide.shape
-        return np.column_stack([self._std_beyond(rows, np.full(n, t), wide[:, t]) for t in range(T)])
+    def _std_held(self, X: Array, inputs: Array, codes: NDArray[np.intp]) -> Array:
+        std = self.std(X, codes)
+        return std if self.bound is None else self.bound.std(std, X, inputs, codes)
 
     def attribute(self, name: str) -> Any:
         """A fitted attribute of the estimator, by name; two of them look at the graph, so that it must be made."""

@@ -48,6 +48,8 @@ def mixture_errors(E: Array, p: Array) -> Array:
 def own_ridge_shares(E: Array, p: Array, own: Array, rows: Array) -> Array:
     """How far every task (T,) goes from the mixture p (M,) to the mixture `own`, in [0, 1].
 
+    `rows` (T,) counts distinct observations: rows of one time or one group err together, and are one.
+
     With residuals r of p and s of `own`, held out, a task does best with x = <r, r - s> / ||r - s||^2, an estimate of
     variance sigma2 / ||r - s||^2. A task is one of many (x = 0) or a loner (x = 1): its share is the probability of the
     latter, given its x and how many of all tasks are loners, which their x tell. A plain choice per task would follow

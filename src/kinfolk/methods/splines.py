@@ -146,6 +146,12 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         return self.walk_terms + self.terms * len(self.columns_)
 
     @property
+    def input_of_term(self) -> NDArray[np.intp]:
+        """The input that every term is a function of (n_terms,)."""
+        of_walk = [] if self.walk is None else [self.walk] * self.walk_terms
+        return np.array([*of_walk, *np.repeat(self.columns_, self.terms)], np.intp)
+
+    @property
     def walk_terms(self) -> int:
         """How many of these are terms of the walk, which come first."""
         return 0 if self.walk_ is None else self.walk_.values.shape[1]

@@ -20,6 +20,7 @@ MOST_KNOTS = 200  # more values are represented by every k-th
 # Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
 MOST_TERMS = 24
 FADE = 1.0  # of the range, beyond its ends, over which a walk or a curve returns to its line, by a factor of e
+EVEN = 0.5  # sd of the steps of a time over their mean: that of months is 0.03, of values drawn at random 1 and more
 NEGLIGIBLE = 1e-9  # of the largest variance of a term: what is smaller is rounding
 
 
@@ -94,16 +95,17 @@ def shared_values(x: Array) -> Array:
 def walk_column(X: Array, codes: NDArray[np.intp]) -> int | None:
     """The input by which the rows of every task follow each other, at values that tasks share; None without one.
 
-    Every task has a value once at most, and half of the rows or more are at values of several tasks. Of such inputs it
-    is the one with the fewest values. Where most inputs are like that, tasks share their inputs, and none is the time.
+    Every task has a value once at most, and half of the rows or more are at values of several tasks. A season or a
+    logarithm of the time does so too: of such inputs it is the one whose values have the most even steps. Where most
+    inputs are like that, tasks share their inputs: then only nearly even steps tell a time from any other input.
 
     Examples
     --------
     >>> year = np.tile(np.arange(2000.0, 2005.0), 3)
-    >>> walk_column(np.column_stack([np.arange(15.0), year]), np.repeat([0, 1, 2], 5))
-    1
+    >>> walk_column(np.column_stack([np.arange(15.0), np.log(year - 1999), year]), np.repeat([0, 1, 2], 5))
+    2
     """
-    found = {}
+    steps = {}
     several = 0
     for j, x in enumerate(X.T):
         values, place, count = np.unique(x, return_inverse=True, return_counts=True)
@@ -112,5 +114,9 @@ def walk_column(X: Array, codes: NDArray[np.intp]) -> int | None:
         if shared.sum() < FEWEST_VALUES or 2 * count[shared].sum() < len(x) or not np.isfinite(values[-1] - values[0]):
             continue
         if len(np.unique(codes * len(values) + place.reshape(-1))) == len(x):
-            found[j] = int(shared.sum())
-    return min(found, key=lambda j: found[j]) if 0 < len(found) <= max(several // 2, 1) else None
+            gap = np.diff(values[shared])
+            steps[j] = float(gap.std() / gap.mean())
+    if not steps:
+        return None
+    time = min(steps, key=steps.__getitem__)
+    return time if len(steps) <= max(several // 2, 1) or steps[time] < EVEN else None

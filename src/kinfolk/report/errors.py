@@ -132,8 +132,8 @@ def _on_new_rows(model: Model, training: GramStats, rows: Rows, test: GramStats)
     at = rows.targets()
     codes = task_codes(rows.schema.labels, model.labels, "mean")[at.codes]
     # What the model predicts with: rows far out are clipped, as by predict.
-    within = model.columns.clipped_features(rows.table).features[at.row]
-    squared = (at.y - model.predict(within, codes)) ** 2 * (1.0 if at.weight is None else at.weight)
+    within = model.columns.clipped_features(rows.table).some(at.row)
+    squared = (at.y - model.predict_read(within, codes)) ** 2 * (1.0 if at.weight is None else at.weight)
     by_task = np.bincount(codes[codes >= 0], squared[codes >= 0], minlength=len(model.labels))
     own, pooled = _ridges(Folds(training + test, (test,)), model.curve_terms)
     said = (

@@ -26,14 +26,28 @@ FAR = 1 / 2  # of the width between the limits: rows nearer to them are clipped 
 class ReadRows(NamedTuple):
     """Features of new rows, clipped to what a model trusts; their labels; which rows were clipped, and as they were.
 
-    `note` is a warning about rows far out, or empty.
+    `inputs` are the features before the basis; `note` is a warning about rows far out, or empty.
     """
 
     features: Array
     labels: NDArray[Any] | None
     clipped: NDArray[np.intp]
     unclipped: Array
+    inputs: Array
+    unclipped_inputs: Array
     note: str = ""
+
+    def some(self, rows: NDArray[np.intp], columns: Columns | None = None) -> ReadRows:
+        """Some of the rows, by position, with the features of other `columns` if given."""
+        clipped = np.isin(self.clipped, rows)
+        inputs = self.inputs[rows]
+        far = self.unclipped_inputs[clipped]
+        features, unclipped = (self.features[rows], self.unclipped[clipped])
+        if columns is not None:
+            features, unclipped = columns.in_basis(inputs), columns.in_basis(far)
+        place = np.searchsorted(rows, self.clipped[clipped])
+        labels = None if self.labels is None else self.labels[rows]
+        return ReadRows(features, labels, place, unclipped, inputs, far, self.note)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +112,7 @@ class Columns:
         parts = fold_of_rows(rows, X, rows.gram(X, None), cv=PARTS, random_state=0)
         crossed = self.cross_fitted(rows, parts)
         assert crossed is not None
-        return self._with_basis(crossed.inputs(self._before_basis(rows, X)))
+        return self.in_basis(crossed.inputs(self._before_basis(rows, X)))
 
     def _before_basis(self, rows: Rows, X: Array) -> Array:
         return X if self.basis is None else self._transformed(rows.table)
@@ -119,7 +133,7 @@ class Columns:
         inputs = self._before_basis(rows, X)
 
         def of(f: int | None) -> Folds:
-            seen = self._with_basis(crossed.inputs(inputs, f))
+            seen = self.in_basis(crossed.inputs(inputs, f))
             return numbered_folds(rows, seen, rows.gram(seen, gram.feature_names), fold, in_time)
 
         return folds_as_seen(of(None), of)
@@ -134,26 +148,31 @@ class Columns:
 
     def features(self, table: Table) -> Array:
         """Features of a table without its task column."""
-        return self._with_basis(self._transformed(table))
+        return self.in_basis(self._transformed(table))
 
     def _transformed(self, table: Table) -> Array:
         return table.features() if self.transformer is None else applied(self.transformer, table.native)
 
-    def _with_basis(self, X: Array) -> Array:
-        return X if self.basis is None else applied(self.basis, X)
+    def in_basis(self, X: Array) -> Array:
+        """Functions of features before the basis."""
+        return X if self.basis is None or not len(X) else applied(self.basis, X)
 
     def clipped_features(self, table: Table) -> ReadRows:
         """Features to predict with, of a table without its task column."""
         X = self._transformed(table)
         if self.limits is None:
-            return ReadRows(self._with_basis(X), None, np.empty(0, np.intp), np.empty((0, 0)))
+            return self._as_they_are(X)
         within = np.clip(X, *self.limits)
         rows = np.flatnonzero((within != X).any(axis=1))
         if not len(rows):
-            return ReadRows(self._with_basis(X), None, rows, np.empty((0, 0)))
+            return self._as_they_are(X)
         far = np.abs(within[rows] - X[rows]) > FAR * (self.limits[1] - self.limits[0])
         note = self._note(np.flatnonzero(far.any(axis=0)), table) if far.any() else ""
-        return ReadRows(self._with_basis(within), None, rows, self._with_basis(X[rows]), note)
+        return ReadRows(self.in_basis(within), None, rows, self.in_basis(X[rows]), within, X[rows], note)
+
+    def _as_they_are(self, X: Array) -> ReadRows:
+        features = self.in_basis(X)
+        return ReadRows(features, None, np.empty(0, np.intp), features[:0], X, X[:0])
 
     def _note(self, which: NDArray[np.intp], table: Table) -> str:
         """The same for the same columns, so that a warning comes once, however many blocks of rows are predicted."""

@@ -13,7 +13,7 @@ from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.kinds import is_missing
 from kinfolk.rows.moments import stable_order
 from kinfolk.rows.tasks import Rows
-from kinfolk.rows.time_order import InTime
+from kinfolk.rows.time_order import InTime, named_times
 from kinfolk.words import warn_user
 
 
@@ -45,6 +45,21 @@ def fold_of_rows(
     groups = None if groups is None else groups[used]
     fold[used] = assign_folds(codes[used], cv, groups=groups, random_state=random_state)
     return fold
+
+
+def distinct_share(rows: Rows, groups: Any) -> Array:
+    """Of every task, the share of its rows (T,) that are observations of their own.
+
+    Rows of one group, or at one time, count as one, whether the time was given or only a column is called one.
+    """
+    at = rows.targets()
+    T = len(rows.schema.labels)
+    together = groups.when if isinstance(groups, InTime) else _read_groups(groups, len(rows.y))
+    if together is None:
+        together = next((when for _, when in named_times(rows)), np.arange(len(rows.y)))
+    observation = np.unique(at.codes * (int(together.max(initial=0)) + 1) + together[at.row], return_index=True)[1]
+    count = np.bincount(at.codes, minlength=T)
+    return np.asarray(np.bincount(at.codes[observation], minlength=T) / np.maximum(count, 1))
 
 
 def common_rows(X: Array, codes: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -21,7 +21,8 @@ class Folds:
     """Statistics of k disjoint parts of the rows of all tasks.
 
     `own` are the statistics of every fold's training rows where these are not the total minus what is held out: for
-    features that are fitted anew in every fold, and for folds in time, which train on the past.
+    features that are fitted anew in every fold, and for folds in time, which train on the past. `distinct` is the share
+    of every task's rows (T,) that are observations of their own; None if all are.
 
     Examples
     --------
@@ -34,6 +35,7 @@ class Folds:
     total: GramStats
     held_out: tuple[GramStats, ...]
     own: tuple[GramStats, ...] | None = None
+    distinct: Array | None = None
     _memory: dict[int, dict[Any, Any]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -162,7 +164,8 @@ class Folds:
 
     def select(self, tasks: NDArray[Any]) -> Folds:
         """The folds of some tasks, by position or mask."""
-        return self._each(lambda part: part.select(tasks))
+        distinct = None if self.distinct is None else self.distinct[tasks]
+        return replace(self._each(lambda part: part.select(tasks)), distinct=distinct)
 
     def on_columns(self, columns: NDArray[np.intp]) -> Folds:
         """The folds of some features, by position."""
@@ -170,7 +173,7 @@ class Folds:
 
     def _each(self, change: Callable[[GramStats], GramStats]) -> Folds:
         own = None if self.own is None else tuple(map(change, self.own))
-        return Folds(change(self.total), tuple(map(change, self.held_out)), own)
+        return Folds(change(self.total), tuple(map(change, self.held_out)), own, self.distinct)
 
 
 def cv_error(errors: Array, total: GramStats, scoring: str) -> Array:

@@ -8,6 +8,7 @@ what its training rows know.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +41,8 @@ def refilled(folds: Folds, gaps: Sequence[Gap]) -> Folds:
     own = [folds.training(f) for f in range(len(folds))]
     changes = [_change(part, gaps) for part in own]
     held_out = [part.mapped(A) for part, A in zip(folds.held_out, changes, strict=True)]
-    return Folds(folds.total, tuple(held_out), tuple(part.mapped(A) for part, A in zip(own, changes, strict=True)))
+    training = [part.mapped(A) for part, A in zip(own, changes, strict=True)]
+    return replace(folds, held_out=tuple(held_out), own=tuple(training))
 
 
 def filled_in(X: Array, gaps: Sequence[Gap], known: NDArray[np.bool_], weight: Array | None = None) -> Array:

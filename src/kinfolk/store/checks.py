@@ -11,7 +11,7 @@ from scipy import sparse
 from kinfolk.methods.couplings import Alone, Hub, ToMean
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.model import Model, Part
+from kinfolk.methods.model import Bound, Model, Part
 from kinfolk.methods.parts import LastRows
 from kinfolk.methods.rbf import RBFFeatures
 from kinfolk.methods.splines import SplineFeatures
@@ -186,6 +186,39 @@ def check_model(estimator: Any) -> None:
     # What fields may be is checked here too: the records of files of format 1 were put together from attributes.
     for record in (model, model.population, model.held_out, model.course, model.columns):
         check_record(record)
+    _check_columns(model.columns, len(model.labels))
+    _check_fitted(model)
+    inputs = model.coef.shape[1] - model.curve_terms
+    if model.beyond is not None:
+        _check_beyond(model.beyond, model, inputs)
+
+
+def _check_beyond(later: Model, model: Model, inputs: int) -> None:
+    """The model of later rows, for the same tasks and inputs."""
+    check_record(later)
+    require(np.array_equal(later.labels, model.labels) and later.beyond is None, "later rows of other tasks")
+    _check_columns(later.columns, len(later.labels))
+    _check_fitted(later)
+    after = later.after
+    sound = isinstance(after, tuple) and len(after) == 2 and type(after[0]) is int and type(after[1]) is float
+    require(sound and after is not None and 0 <= after[0] < inputs, "the input that orders later rows")
+
+
+def _check_bound(bound: Bound, T: int, d: int) -> None:
+    """Lines of the same tasks in the inputs, which are at most as many as the features."""
+    _check_fitted(bound.lines)
+    inputs = bound.lines.coef.shape[1]
+    require(len(bound.lines.labels) == T and inputs <= d, "the lines of other tasks")
+    require(bound.lines.bound is None and bound.lines.beyond is None, "lines that are none")
+    require(has_shape(bound.span, 2, inputs) and not np.isnan(bound.span).any(), f"the ranges of {inputs} inputs")
+    require(bool(bound.most >= 0), "how far predictions may differ from lines")
+    require(has_shape(bound.center, d) and has_shape(bound.root, d, d), f"the center of {d} features")
+    require(bool(np.isfinite(bound.center).all() and np.isfinite(bound.root).all()), "the center of features")
+    require(bool(bound.reach > 0), "how far training rows go")
+
+
+def _check_fitted(model: Model) -> None:
+    """Numbers of one size, for the same tasks, finite."""
     W = model.coef
     require(W.ndim == 2 and is_labels(model.labels), "coefficients without tasks")
     T, d = W.shape
@@ -201,7 +234,6 @@ def check_model(estimator: Any) -> None:
     require(not (seen & (gram.n == 0)).any(), "which tasks had rows")
     structure = model.structure
     require(structure is None or (type(structure) in STRUCTURES and len(structure.labels) == T), "the structure")
-    _check_columns(model.columns, T)
     for name in model.details:
         public = type(name) is str and name.isidentifier() and name.endswith("_") and not name.startswith("_")
         require(public, f"the attribute {str(name)[:40]!r}")
@@ -216,6 +248,8 @@ def check_model(estimator: Any) -> None:
         _check_part(part, int(seen.sum()), d)
     if model.trunk is not None:
         _check_trunk(model.trunk, T, d)
+    if model.bound is not None:
+        _check_bound(model.bound, T, d)
 
 
 def _check_columns(columns: Columns | None, T: int) -> None:

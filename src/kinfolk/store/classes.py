@@ -14,7 +14,7 @@ from kinfolk.methods.gamtl.calibrate import Recipe
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.gamtl.problem import Penalty
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.model import ByTask, Course, Model, Part, Population
+from kinfolk.methods.model import Bound, ByTask, Course, Model, Part, Population
 from kinfolk.methods.parts import LastRows
 from kinfolk.methods.rbf import RBFFeatures
 from kinfolk.methods.rbf_search import FeatureSearch, Setting
@@ -74,7 +74,7 @@ ESTIMATORS: dict[str, type[Any]] = {**MODELS, **TRANSFORMERS}
 RECORDS: dict[str, type[Any]] = {
     cls.__name__: cls
     for cls in (
-        *(Model, Part, LastRows, Population, ByTask, Course, HeldOut, Gain, Setting, Edge),
+        *(Model, Bound, Part, LastRows, Population, ByTask, Course, HeldOut, Gain, Setting, Edge),
         *(GramStats, Columns, Schema, TaskGraph, TaskCovariance, TaskPrecision, TaskTree),
         *(GraphCoupling, Penalty, Recipe, Hub, Alone, ToMean, Trunk, BoostedTrees),
         *(Stream, Folds, FeatureSearch, Walk),
