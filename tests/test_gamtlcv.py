@@ -1,6 +1,7 @@
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
@@ -108,7 +109,7 @@ def folds():
     return Folds.of_rows(X, y, codes, np.arange(6), fold), (X, y, codes, fold)
 
 
-def test_fold_fits_by_subtraction_are_fits_of_the_rows_left(folds):
+def test_fold_fits_by_addition_are_fits_of_the_rows_left(folds):
     statistics, (X, y, codes, fold) = folds
     members = [*limits(statistics, mean_ridge=0.02, slopes=True), Grid({}, {}).member(strength=1.0, ridge=0.1)]
     for f in range(4):
@@ -118,6 +119,24 @@ def test_fold_fits_by_subtraction_are_fits_of_the_rows_left(folds):
             one, two = ((member.draft or member.method).model_of(gram) for gram in (statistics.training(f), direct))
             np.testing.assert_allclose(one.coef, two.coef, atol=1e-7)
             np.testing.assert_allclose(one.intercept, two.intercept, atol=1e-7)
+
+
+@pytest.mark.parametrize("unit", [1.1, 3.0, 1e-3, 1e6])
+def test_a_fold_with_all_rows_of_a_rare_value_does_not_know_its_effect(unit):
+    rng = np.random.default_rng(3)
+    fold = rng.permutation(np.arange(75) % 3)
+    task = np.arange(75) % 5
+    x = rng.normal(size=75)
+    b = np.zeros(75)
+    b[np.flatnonzero(fold == 0)[:2]] = 1.0
+    z = x + 10 * b + 0.3 * rng.normal(size=75) + rng.normal(size=5)[task]
+    table = pd.DataFrame({"who": task, "x": x, "b": b})
+    cv = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(3)]
+    plain, other = (GAMTLCV(task="who", nonlinear=False, cv=cv).fit(table, factor * z) for factor in (1.0, unit))
+    np.testing.assert_allclose(other.cv_errors_, unit * plain.cv_errors_, rtol=1e-9)
+    np.testing.assert_allclose(other.predict(table), unit * plain.predict(table), atol=1e-9 * unit * np.ptp(z))
+    # Two rows of 75 are off by the effect of 10 that no training row shows.
+    assert np.sqrt((plain.cv_errors_**2).mean()) > 0.9 * np.sqrt(2 * 100 / 75)
 
 
 def test_cross_errors_are_inner_products_of_residuals(folds):

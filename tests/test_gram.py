@@ -64,6 +64,27 @@ def test_subtracting_a_block_undoes_adding_it(seed, share):
     assert_same(whole - part, left, within=whole)
 
 
+@pytest.mark.parametrize("unit", [1.0, 1.1, 3.0, 1e-3, 1e6])
+def test_what_a_subtraction_leaves_of_a_category_that_is_gone_is_nothing(unit):
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.normal(size=75), np.arange(75) < 2])
+    y = unit * (X @ [1.0, 10.0] + rng.normal(size=75))
+    task = np.arange(75) % 5
+    held = rng.random(75) < 0.3
+    held[:2] = True
+    left = GramStats.from_rows(X, y, task) - GramStats.from_rows(X[held], y[held], task[held])
+    assert not left.G[:, 1].any() and not left.G[:, :, 1].any() and not left.b[:, 1].any()
+    assert left.G[:, 0, 0].all() and left.b[:, 0].all()
+
+
+def test_a_target_that_varies_only_in_what_is_subtracted_leaves_a_constant():
+    X, _, task = rows(5, T=3, n=(20, 30))
+    held = np.arange(len(X)) % 4 == 0
+    y = np.where(held, np.sin(np.arange(len(X))), 0.1)
+    left = GramStats.from_rows(X, y, task) - GramStats.from_rows(X[held], y[held], task[held])
+    assert not left.yy.any() and not left.b.any()
+
+
 def test_feature_means_of_a_million_cost_no_more_than_the_last_digits():
     X, y, task = rows(5, T=4, n=(50, 60))
     shifted = np.round(X * 2**20) / 2**20  # representable after the shift, so that the rows are the same rows

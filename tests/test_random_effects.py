@@ -2,11 +2,13 @@
 
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from kinfolk.methods.gamtl.calibrate import unit_of_levels
 from kinfolk.rows.gram import GramStats
 from kinfolk.solvers import mixed_model as _mixed_model
 from kinfolk.solvers.random_effects import COVARIANCES, fit_random_effects
@@ -70,6 +72,14 @@ def mixed_lm(rows, covariance):
         warnings.simplefilter("always")
         result = mixed.MixedLM(y, Z, task, exog_re=Z).fit(reml=False, free=pattern, method=["bfgs", "lbfgs"])
     return result.llf, result.converged, len(caught)
+
+
+@pytest.mark.parametrize("intercept_sd", [0.0, 1e-9])
+def test_levels_that_do_not_vary_have_a_hundredth_of_the_unit_of_slopes(intercept_sd):
+    effects = fitted(draw(), intercept="random")
+    flat = replace(effects, intercept_sd=intercept_sd)
+    assert unit_of_levels(flat) == pytest.approx(0.01 * (effects.relevance * effects.scale).max())
+    assert unit_of_levels(replace(effects, intercept_sd=7.0)) == 7.0
 
 
 def test_log_likelihood_with_random_intercepts_is_the_dense_marginal_density():

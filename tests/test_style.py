@@ -64,6 +64,14 @@ def test_one_fact_per_line():
     assert len(parallel) < 0.03 * len(assignments)
 
 
+def test_a_constant_of_a_module_has_one_value():
+    for path, tree in TREES.items():
+        targets = [node.targets[0] for node in tree.body if isinstance(node, ast.Assign)]
+        targets += [node.target for node in tree.body if isinstance(node, (ast.AnnAssign, ast.AugAssign))]
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        assert not {name for name in names if names.count(name) > 1}, path
+
+
 def test_no_choice_inside_a_choice():
     nested = [
         f"{path.name}:{node.lineno}"

@@ -20,7 +20,13 @@ def campaign(name, *arguments, cwd):
 
 
 ROOT = pytest.mark.skipif(os.getuid() != 0, reason="becoming another user takes root")
-FEW = [("tables.py", 150), ("model_files.py", 150), ("signals.py", 8), pytest.param("surroundings.py", 24, marks=ROOT)]
+FEW = [
+    ("tables.py", 150),
+    ("model_files.py", 150),
+    ("units.py", 30),
+    ("signals.py", 8),
+    pytest.param("surroundings.py", 24, marks=ROOT),
+]
 
 
 @pytest.mark.parametrize(("name", "count"), FEW)

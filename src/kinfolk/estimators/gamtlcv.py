@@ -61,7 +61,7 @@ TRUNK_GUARD = 0.5  # of the guard: the graph is the best of many, and of the tru
 class GAMTLCV(GraphRegressor):
     """GAMTL with everything chosen by cross-validation, and a guard: sharing that does not help is not used.
 
-    Rows become statistics once; a fold's training statistics are the total minus the fold. Tried are
+    Rows become statistics once; a fold's training statistics are the sum of the other folds'. Tried are
 
     - the limits without a graph: task mean, ridge per task, pooled with own and with common intercepts, shrunk to the
       mean, each with its penalty chosen on the same folds; random slopes, also with noise that differs between tasks

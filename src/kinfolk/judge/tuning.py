@@ -192,7 +192,7 @@ def _splits_by_features(
 
 
 def _split(method: MultiTaskRegressor, rows: Rows, cv: Any, groups: Any, seed: int) -> list[TrainTest]:
-    """Folds by subtraction; with a transformer, from rows, since every fold has features of its own."""
+    """Folds by addition; with a transformer, from rows, since every fold has features of its own."""
     columns, features, names = method.fit_columns(rows)
     gram = rows.gram(features, names)
     fold = fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=seed)

@@ -135,7 +135,7 @@ def _on_new_rows(model: Model, training: GramStats, rows: Rows, test: GramStats)
     within = model.columns.clipped_features(rows.table).some(at.row)
     squared = (at.y - model.predict_read(within, codes)) ** 2 * (1.0 if at.weight is None else at.weight)
     by_task = np.bincount(codes[codes >= 0], squared[codes >= 0], minlength=len(model.labels))
-    own, pooled = _ridges(Folds(training + test, (test,)), model.curve_terms)
+    own, pooled = _ridges(Folds(training + test, (test,), (training,)), model.curve_terms)
     said = (
         "These rows are not those of the fit, so they are a test set: the model as it was fitted, beside ridges on the "
         "statistics of its training rows, with penalties chosen on the test rows themselves (in their favour). If some "

@@ -4,7 +4,7 @@ With squared loss every method sees task t only through
 
     n_t,  the means of x and y,  G_t = X_t'X_t,  b_t = X_t'y_t,  yy_t = y_t'y_t   (all about the means).
 
-Rows become these numbers once. Row blocks, files and folds are then additions and subtractions of them.
+Rows become these numbers once. Row blocks, files and folds are then additions of them.
 """
 
 from __future__ import annotations
@@ -171,10 +171,11 @@ class GramStats:
         share = np.divide(part.n, n, out=np.zeros_like(n), where=n > 0)
         dx, dy = whole.x_mean - part.x_mean, whole.y_mean - part.y_mean
         left = whole._updated(n, share, part, dx, dy, sign=-1)
-        # Rounding may leave less than nothing of a column or target that hardly varies.
-        j = np.arange(left.n_features)
-        left.G[:, j, j] = np.maximum(left.G[:, j, j], 0.0)
-        return replace(left, yy=np.maximum(left.yy, 0.0)).emptied(n == 0).without_rounding()
+        # A column or target of which no more is left than rounding, or less than nothing, is constant.
+        rounding = SAME_MATRIX * np.diagonal(whole.G, axis1=1, axis2=2)
+        yy = np.where(left.yy > SAME_MATRIX * whole.yy, left.yy, 0.0)
+        b = np.where(yy[:, None] > 0, left.b, 0.0)
+        return replace(left, b=b, yy=yy).emptied(n == 0).without_rounding(rounding)
 
     def _updated(self, n: Array, share: Array, other: GramStats, dx: Array, dy: Array, sign: int) -> GramStats:
         c = self.n * share
@@ -189,13 +190,15 @@ class GramStats:
             yy=self.yy + sign * (other.yy + c * dy**2),
         )
 
-    def without_rounding(self) -> GramStats:
+    def without_rounding(self, rounding: Array | float = 0.0) -> GramStats:
         """The same, without features that differ from their mean by its last digits only: they are constant.
 
         In units of so small a deviation a coefficient is some 1e15, and so is the intercept that it is balanced by.
+        Statistics that are a difference know how much `rounding` (T, d) that may have left of the squares.
         """
         squares = np.diagonal(self.G, axis1=1, axis2=2)
-        constant = (squares > 0) & (squares <= self.n[:, None] * (LAST_DIGITS * self.x_mean) ** 2)
+        digits = self.n[:, None] * (LAST_DIGITS * self.x_mean) ** 2
+        constant = (squares <= np.maximum(digits, rounding)) & ((squares != 0) | (rounding != 0))
         if not constant.any():
             return self
         varies = ~constant

@@ -24,7 +24,7 @@ COUPLED = 5  # neighbours in the first graph that couples, by default
 METRIC_TASKS = 2500  # of the same: variances are then known to 3 %
 LEAST_STRENGTH = 1e-9  # strength=0 still learns a graph, from weights that do not feel it
 LEAST_LEVELS = 0.01  # of what slopes do to predictions: least variation of intercepts beside them, as a metric has it
-LEAST_LEVELS = 1e-6  # of the noise: least variance of intercepts, so that their penalty is finite
+LEAST_SHRUNK = 1e-6  # of the noise: least variance of intercepts, so that their penalty is finite
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Recipe:
         if self.intercept == "shrunk":
             assert effects is not None
             scale[-1] = 0.0  # the graph leaves levels alone; a mixed model says how far they lie apart
-            shrinkage[-1] = effects.sigma2 / max(effects.intercept_sd**2, LEAST_LEVELS * effects.sigma2, TINY)
+            shrinkage[-1] = effects.sigma2 / max(effects.intercept_sd**2, LEAST_SHRUNK * effects.sigma2, TINY)
         return Problem(
             ridge=ridge,
             anchor=self.anchor,
