@@ -111,3 +111,34 @@ def test_texts_are_counted_alike_by_an_engine_and_one_by_one():
     assert by_hand == text_counts(nw.from_native(pl.DataFrame({"town": texts})), "town")
     assert by_hand == text_counts(nw.from_native(pl.LazyFrame({"town": texts})), "town")
     assert by_hand == ({"Rome": 3, "Paris": 1, "a b": 1}, 5)
+
+
+@pytest.mark.parametrize(
+    "write", ["%m/%d/%y", "%b %d %Y", "%B %d, %Y", "%d %b %Y", "%d-%b-%y", "%d.%m.%y", "%b %d %Y %H:%M"]
+)
+def test_dates_as_people_write_them_are_dates(write):
+    days = pd.date_range("1998-06-01", periods=N, freq="D")
+    with pytest.warns(UserWarning, match="dates become days since the first.*'new'"):
+        model = MeanShrunk(task="shop").fit(BASE.assign(new=days.strftime(write)), Y)
+    with pytest.warns(UserWarning, match="dates become days"):
+        plain = MeanShrunk(task="shop").fit(BASE.assign(new=days), Y)
+    np.testing.assert_allclose(model.coef_[:, :2], plain.coef_[:, :2], rtol=1e-9)
+
+
+def test_what_looks_like_dates_and_is_not_understood_says_so():
+    with pytest.warns(UserWarning, match="column 'new' looks like dates, but not all in one way of writing"):
+        MeanShrunk(task="shop").fit(BASE.assign(new=["Sept 3 1998", "Jun 12 1998"] * (N // 2)), Y)
+    each = [f"Sept {1 + k % 28} {1990 + k // 28}" for k in range(N)]
+    with pytest.warns(UserWarning, match="left out, since it looks like dates"):
+        MeanShrunk(task="shop").fit(BASE.assign(new=each), Y)
+
+
+def test_drop_missing_leaves_out_rows_without_a_task(tmp_path, capsys):
+    table = BASE.assign(y=Y, shop=BASE.shop.where(BASE.index > 4))
+    table.to_csv(tmp_path / "t.csv", index=False)
+    command = ["fit", str(tmp_path / "t.csv"), "--task", "shop", "--target", "y", "--method", "pooled"]
+    assert main(command) == 1
+    assert "a row needs its task. Fill it in, or drop the row (--drop-missing)" in capsys.readouterr().err
+    assert main([*command, "--drop-missing"]) == 0
+    said = capsys.readouterr()
+    assert "left out 5 of 120 rows with missing values ('shop' 5)" in said.out + said.err

@@ -6,7 +6,8 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
-from kinfolk import GAMTL, load
+from kinfolk import GAMTL, GAMTLCV, load
+from kinfolk.baselines import Independent
 from kinfolk.rows.tasks import read_rows, task_codes
 from problems import frame, rows
 
@@ -89,7 +90,7 @@ BAD_TABLES = {
     "no task column": (TABLE.rename(columns={"who": "whom"}), "X has no column 'who'. Its columns are 'x0', 'whom'"),
     "only the task column": (TABLE[["who"]], "only the task column"),
     "no rows": (TABLE.iloc[:0], "0 sample"),
-    "missing label": (broken(who=TABLE.who.where(TABLE.index != 3)), "missing label in row 3"),
+    "no label": (broken(who=None), "missing label in row 0"),
     "mixed labels": (broken(who=TABLE.who.where(TABLE.index != 3, 7)), "mixes labels of type int and str"),
     "fractions for labels": (broken(who=np.arange(len(Y)) / 2), "holds fractions like 0.5: is it a feature"),
     "two columns of one name": (TABLE.rename(columns={"x0": "x1"}), "two columns named 'x1'"),
@@ -102,6 +103,43 @@ def test_bad_tables_are_refused_with_the_place_and_the_remedy(name):
     table, message = BAD_TABLES[name]
     with pytest.raises((ValueError, TypeError), match=message):
         fitted(table, Y[: len(table)])
+
+
+NUMBERS = pd.factorize(TABLE.who)[0]
+LABELS = {
+    "text": TABLE.who,
+    "numbers": 1.0 * NUMBERS,
+    "dates": pd.Timestamp("2024-01-01") + pd.to_timedelta(NUMBERS, "D"),
+}
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+def test_rows_without_a_task_are_left_out_and_counted(labels):
+    table = TABLE.assign(who=pd.Series(labels).where(~TABLE.index.isin([3, 7])))
+    with pytest.warns(UserWarning, match=f"left out 2 of {len(Y)} rows without a task, the first is row 3"):
+        model = Independent(task="who").fit(table, Y)
+    whole = Independent(task="who").fit(table.dropna(), Y[table.who.notna()])
+    np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-10)
+    with pytest.raises(ValueError, match="missing label in row 3"):
+        model.predict(table)
+
+
+def test_rows_without_a_task_keep_their_place_beside_groups_weights_and_folds():
+    table = TABLE.assign(who=TABLE.who.where(TABLE.index != 3))
+    n = np.arange(len(Y))
+    folds = [(n[n % 3 != f], n[n % 3 == f]) for f in range(3)]
+    for options, fit in (({}, {"groups": n % 7}), ({}, {"time": n}), ({"cv": folds}, {"sample_weight": n + 1.0})):
+        with pytest.warns(UserWarning, match="rows without a task"):
+            model = GAMTLCV(task="who", strengths=(1.0,), ridges=(1.0,), nonlinear=False, **options).fit(
+                table, Y, **fit
+            )
+        assert np.isfinite(model.coef_).all()
+
+
+def test_a_row_without_one_of_several_task_columns_has_no_task():
+    with pytest.warns(UserWarning, match="rows without a task, the first is row 3"):
+        model = Independent(task=["who", "part"]).fit(TABLE.assign(part=[*"aaa", None, *"a" * (len(Y) - 4)]), Y)
+    assert len(model.tasks_) == TABLE.who.nunique()
 
 
 BAD_TARGETS = {
@@ -331,8 +369,6 @@ def test_several_task_columns_are_checked():
         GAMTL(task=[0, 1]).fit(TABLE, Y)
     with pytest.raises(ValueError, match="X has no column 'who / whom'"):
         GAMTL(task=["who", "whom"]).fit(TABLE, Y)
-    with pytest.raises(ValueError, match="task column 'part' has a missing label in row 3"):
-        GAMTL(task=["who", "part"]).fit(TABLE.assign(part=[*"abc", None, *"d" * (len(Y) - 4)]), Y)
     alike = TABLE.assign(who=np.resize(["a / b", "a"], len(Y)), part=np.resize(["c", "b / c"], len(Y)))
     with pytest.raises(ValueError, match="hold ' / ' themselves"):
         GAMTL(task=["who", "part"]).fit(alike, Y)

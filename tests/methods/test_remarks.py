@@ -64,3 +64,20 @@ def test_a_search_of_hours_is_announced_and_one_of_minutes_is_not():
     with pytest.warns(UserWarning, match="hours.*features=PCA"):
         check_work(5, 1000)
     check_work(28, 100)
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["numbers", "with text"])
+def test_beside_curves_and_walks_the_notice_names_columns_of_the_table_alone(text):
+    rng = np.random.default_rng(1)
+    T, n = 6, 20
+    walk = np.tile(np.cumsum(rng.normal(size=n)), T)
+    frame = pd.DataFrame(
+        {"task": np.repeat(np.arange(T), n), "year": np.tile(np.arange(n), T), "x": rng.normal(size=T * n)}
+    )
+    frame["made"] = 2 * frame["x"] + 1
+    frame = frame.assign(town=rng.choice(["Bonn", "Rome", "Oslo"], size=T * n)) if text else frame
+    with pytest.warns(UserWarning) as caught:
+        model = GAMTLCV(task="task", strengths=(1.0,), ridges=(0.1,), anchors=(0.0,)).fit(frame, frame["x"] + 3 * walk)
+    assert model.model_.feature_names[0] == "walk 1 of year"
+    said = [str(note.message) for note in caught if "follows from" in str(note.message)]
+    assert len(said) == 1 and set(re.findall("'(\\w+)'", said[0])) == {"x", "made"}

@@ -96,6 +96,7 @@ def training_rows(source: Source, options: argparse.Namespace, console: Console,
     rules = TableRules(**given, learn=not lazy)  # blocks go by once: too late to learn from
     also = [options.time] if options.time else []
     frame = ruled_frame(source, roles, rules, _advice, also=also, lazy=lazy)
+    frame = without_gaps(frame, list(roles.labels()), options, console)
     frame, gaps = complete_rows(frame, roles, list(rules.rules_), source, console.note if lazy else None)
     if gaps and options.impute is False:
         shown = ", ".join(f"{name!r} {count:,}" for name, count in [*gaps.items()][:5])
@@ -142,6 +143,9 @@ def without_gaps(frame: Any, gaps: list[str], options: argparse.Namespace, conso
         return frame
     counts = frame.lazy().select(pl.len().alias("\0"), pl.col(gaps).is_null().sum()).collect().row(0, named=True)
     rows = counts.pop("\0")
+    gaps = [name for name in gaps if counts[name]]
+    if not gaps:
+        return frame
     worst = sorted(gaps, key=lambda name: -counts[name])
     shown = ", ".join(f"{name!r} {counts[name]:,}" for name in worst[:5]) + (", ..." if len(worst) > 5 else "")
     whole = frame.filter(~pl.any_horizontal(pl.col(gaps).is_null()))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from kinfolk.large.transformers import FeaturePlan, plan_features, standardised
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback
-from kinfolk.rows.columns import Columns
+from kinfolk.rows.columns import Columns, check_categorical
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import GramStats
@@ -151,20 +151,21 @@ def fit_file(
     roles = roles_for(model, names, source.name, target=target, drop=drop, columns=columns, groups=groups)
     options = {"batch_rows": batch_rows, "n_jobs": n_jobs, "callback": callback}
     plan = plan_features(model, roles.features)
-    if model.features is not None or has_plain_features(source, roles):
+    check_categorical(model.categorical, roles.features)
+    if model.features is not None or (not model.categorical and has_plain_features(source, roles)):
         try:
             return fit_source(model, source, names, roles, plan, **options)
         except NotFiniteError:
             if model.features is not None:
                 raise
-    frame, roles, plan = _by_rules(source, roles)
+    frame, roles, plan = _by_rules(source, roles, model.categorical)
     return fit_source(model, source, names, roles, plan, frame=frame, **options)
 
 
-def _by_rules(source: Source, roles: Roles) -> tuple[Any, Roles, FeaturePlan]:
+def _by_rules(source: Source, roles: Roles, categorical: Sequence[str]) -> tuple[Any, Roles, FeaturePlan]:
     """A source that has more than plain numbers: its columns by the rules, as in memory and on the command line."""
     pl = polars()
-    rules = TableRules(learn=False)
+    rules = TableRules(categorical=tuple(categorical), learn=False)
     frame = ruled_frame(source, roles, rules, lambda bad: f"or leave these columns out with drop={bad!r}")
     frame, _ = complete_rows(frame, roles, list(rules.rules_), source, warn_user)
     kinds = frame.select(roles.features).collect_schema().values()

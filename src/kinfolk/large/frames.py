@@ -29,6 +29,11 @@ def fit_lazy(model: Model, frame: Any, target: Any, groups: str | None = None) -
         raise ValueError(
             "a lazy frame is fitted by the names of its columns: fit(frame, 'name of the target', groups='name')"
         )
+    if model.categorical:
+        raise ValueError(
+            f"categorical={model.categorical!r}: a lazy frame has numbers alone. Make columns of 0 and 1 of it, or "
+            "fit the rows in memory"
+        )
     if lazy.implementation.is_dask():
         return fit_dask(model, frame, target=target, groups=groups)
     names = list(lazy.collect_schema())

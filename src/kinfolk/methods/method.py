@@ -28,7 +28,7 @@ from kinfolk.methods.model import Model, Population, as_model
 from kinfolk.methods.parameters import check_parameters, choice, parameters
 from kinfolk.methods.remarks import check_work, warn_of_collinear_features
 from kinfolk.progress import Bar
-from kinfolk.rows.columns import Columns, as_features, names_out, ruled
+from kinfolk.rows.columns import Columns, as_features, names_out, ruled, rules_notes
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import Array, GramStats
@@ -78,6 +78,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     task : name or position of the task column of X, or names of several that make it together; None if y has one column
         per task
     features : a transformer for the non-task columns, e.g. StandardScaler()
+    categorical : names of columns of a data frame to take as categories, even if they hold numbers
     unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
         or are an "error"
     extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
@@ -93,6 +94,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
     task: str | int | Sequence[str] | None = field(default=None, kw_only=False)
     features: Any = None
+    categorical: Sequence[str] = ()
     unseen: str = choice("warn", "mean", "error")
     extrapolate: str = choice("clip", "linear")
     verbose: int = 0
@@ -180,7 +182,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
         """Fit to rows that have been read and checked."""
         columns, features, names = self.fit_columns(rows)
-        self.tell_rules(columns, len(rows.schema.labels), features.shape[1])
+        self.tell_rules(columns, rows, features.shape[1])
         if not self.wants_folds():
             gram = rows.gram(columns.of_training(rows, features), names)
             return self.keep(self.whole_model(gram), self.limited(columns, rows, features))
@@ -190,13 +192,14 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         folds = refilled(folds, columns.gaps)
         return self.keep(self.whole_model(folds.total, folds), self.limited(columns, rows, features))
 
-    def tell_rules(self, columns: Columns, T: int, d: int) -> None:
+    def tell_rules(self, columns: Columns, rows: Rows, d: int) -> None:
         """Warn of what was done to columns that are no plain numbers, and of a search that would take hours."""
+        T = len(rows.schema.labels)
         if self.wants_folds():
             check_work(T, d)
         if T == 1 and self.task is not None and not self.alone:
             warn_user(f"column {task_name(self.task)!r} names one task: it is fitted, with no others to learn from")
-        for note in columns.transformer.notes() if self.features is None and columns.transformer is not None else ():
+        for note in rules_notes(columns, rows) if self.features is None else ():
             warn_user(note)
 
     def limited(self, columns: Columns, rows: Rows, features: Array) -> Columns:
@@ -247,10 +250,15 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         """The rules from tables to features, and features and names of the training rows."""
         columns = Columns(rows.schema, single=rows.y.ndim == 1 and self.task is None)
         if self.features is None:
-            columns = ruled(columns, rows)
+            columns = ruled(columns, rows, self.categorical)
             if columns.transformer is None:
                 return columns, rows.table.features(), rows.table.names
             return columns, columns.features(rows.table), names_out(columns.transformer, rows.table.names)
+        if len(self.categorical):
+            raise ValueError(
+                f"categorical={self.categorical!r} tells the package how to read columns, and features= reads them in "
+                "its place: give one of the two"
+            )
         transformer = clone(self.features)
         if isinstance(transformer, TableRules):
             columns = replace(columns, transformer=transformer.fit(rows.table.native, rows.y, rows.codes, rows.weight))

@@ -35,11 +35,11 @@ def check_work(T: int, d: int) -> None:
 
 def warn_of_collinear_features(gram: GramStats | None, columns: Columns) -> None:
     """Name the columns that are combinations of others within all tasks: their coefficients have no meaning alone."""
-    if gram is None:
+    if gram is None or gram.feature_names is None:
         return
-    which = columns.plain_features(gram.n_features)
+    which = columns.plain_features(gram.feature_names)
     # As many features as rows are combinations of each other in any table.
-    if not 2 <= len(which) <= MOST or gram.feature_names is None or gram.n.sum() - gram.n_tasks <= gram.n_features:
+    if not 2 <= len(which) <= MOST or gram.n.sum() - gram.n_tasks <= gram.n_features:
         return
     within = gram.on_columns(which).G.sum(axis=0)
     varies = np.diag(within) > SAME * np.diag(within).max()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
@@ -13,8 +15,9 @@ from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.folds import Folds, folds_as_seen, numbered_folds
 from kinfolk.rows.gaps import Gap
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.kinds import codes_among
 from kinfolk.rows.levels import PARTS, CrossFitted
-from kinfolk.rows.rules import TableRules
+from kinfolk.rows.rules import TableRules, note_of_codes
 from kinfolk.rows.tables import Table, read_table
 from kinfolk.rows.tasks import Rows, Schema, check_same_kind, matched_table, read_for_predict, read_rows
 from kinfolk.rows.time_order import InTime
@@ -138,13 +141,17 @@ class Columns:
 
         return folds_as_seen(of(None), of)
 
-    def plain_features(self, d: int) -> NDArray[np.intp]:
-        """Places of those of the d features that are columns of numbers as they are."""
+    def plain_features(self, names: Sequence[str]) -> NDArray[np.intp]:
+        """Places of those of the features with these names that are columns of numbers as they are.
+
+        Terms of a basis are none of the user's columns.
+        """
+        plain: set[str] = set()
         if isinstance(self.transformer, TableRules):
-            return self.transformer.numbers()
-        # A scaler leaves every column where it was.
-        as_they_are = self.basis is None and isinstance(self.transformer, StandardScaler | None)
-        return np.arange(d if as_they_are else 0)
+            plain = set(self.transformer.get_feature_names_out()[self.transformer.numbers()])
+        elif isinstance(self.transformer, StandardScaler | None):  # a scaler leaves every column what it was
+            plain = set(self.schema.names or ()) - {self.task}
+        return np.array([j for j, name in enumerate(names) if name in plain], dtype=np.intp)
 
     def features(self, table: Table) -> Array:
         """Features of a table without its task column."""
@@ -228,17 +235,41 @@ class Columns:
         return found
 
 
-def ruled(columns: Columns, rows: Rows) -> Columns:
+def ruled(columns: Columns, rows: Rows, categorical: Sequence[str] = ()) -> Columns:
     """The columns with the rules of the package for whatever of a named table is no plain number."""
     schema = columns.schema
     table = rows.table
-    if table.names is None or schema.names is None or table.is_plain():
+    check_categorical(categorical, table.names)
+    if table.names is None or schema.names is None or (table.is_plain() and not categorical):
         return columns
-    rules = TableRules().fit(table.native, rows.y, rows.codes, rows.weight)
+    rules = TableRules(categorical=tuple(categorical)).fit(table.native, rows.y, rows.codes, rows.weight)
     if not rules.rules_:
         raise ValueError("no column is left to predict from: " + "; ".join(rules.notes()))
     used = tuple(name for name in schema.names if name == schema.task or name in rules.rules_)
     return replace(columns, schema=replace(schema, names=used, width=len(used)), transformer=rules)
+
+
+def rules_notes(columns: Columns, rows: Rows) -> list[str]:
+    """What was done with the columns of a table by rules of the package, or could be done, in sentences."""
+    if isinstance(columns.transformer, TableRules):
+        return columns.transformer.notes()
+    if rows.table.names is None:
+        return []
+    frame = nw.from_native(rows.table.native, pass_through=True)
+    codes = codes_among(frame, rows.table.names) if isinstance(frame, nw.DataFrame) else {}
+    return [note_of_codes(name, count) for name, count in codes.items()]
+
+
+def check_categorical(categorical: Sequence[str], names: tuple[str, ...] | None) -> None:
+    """Refuse what does not name columns of a table."""
+    if isinstance(categorical, str) or not all(isinstance(name, str) for name in categorical):
+        raise ValueError(f"categorical={categorical!r} must be a list of names of columns, e.g. categorical=['kind']")
+    if categorical and names is None:
+        raise ValueError(f"categorical={categorical!r}: X has no names of columns. Pass a data frame.")
+    for name in categorical:
+        if name not in (names or ()):
+            listed = ", ".join(map(repr, (names or ())[:8]))
+            raise ValueError(f"categorical={categorical!r}: X has no input {name!r}. Its inputs are {listed}.")
 
 
 def applied(transformer: Any, X: Any) -> Array:

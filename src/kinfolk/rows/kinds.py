@@ -13,8 +13,20 @@ import narwhals as nw
 import numpy as np
 
 TRUTH = {"true": 1.0, "false": 0.0}
-DATE = re.compile(r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4})([ T].*)?|\d{1,2}:\d{2}(:\d{2}.*)?")
-DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "")
+MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+DATE = re.compile(
+    r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4}|\d{1,2}([/.])\d{1,2}\4\d{2})([ T].*)?"
+    rf"|({MONTH}\.? \d{{1,2}},? \d{{4}}|\d{{1,2}}([ -]){MONTH}\7(\d{{4}}|\d{{2}}))( .*)?"
+    rf"|{MONTH}[ -]\d{{4}}|\d{{4}}-\d{{2}}|\d{{1,2}}:\d{{2}}(:\d{{2}}.*)?",
+    re.IGNORECASE,
+)
+NAMED = ("{} %d %Y", "{} %d, %Y", "%d {} %Y", "%d-{}-%Y", "%d {} %y", "%d-{}-%y", "{} %Y", "{}-%Y")  # month by name
+DAYS = (
+    *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y"),
+    *("%d/%m/%y", "%m/%d/%y", "%d.%m.%y", "%Y-%m"),
+    *(form.format(month) for month in ("%b", "%B") for form in NAMED),
+    "",
+)
 HOURS = ("", "%H:%M", "%H:%M:%S", "%H:%M:%S.%f", "%H:%M:%SZ", "%H:%M:%S%z")
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None", "?", "-", "--", "n.a.")
 # A number as people write it, by its decimal mark: thousands apart, a currency or per cent, a loss in brackets.
@@ -31,6 +43,10 @@ ZEROS = re.compile(r"0\d+")  # a code, as postcodes are, not a number
 WORDS = ("category", "learned")  # kinds of columns that hold words
 AT_ONCE = 100  # columns in a question: engines plan thousands of expressions badly
 DIGITS = re.compile(r"\d+")
+CODE = re.compile(
+    r"(?i)(.*[_ .-])?(id|code|type|kind|category|zip|zipcode|postcode|plz|fips)|(?-i:[a-z]+(Id|ID|Code|Type))"
+)
+CODES = range(3, 51)  # different values that codes have: two need no categories, and more are rarely a few kinds
 FIRST = 1000  # texts that are looked at before all are
 MICROSECONDS = 86_400_000_000  # of a day
 CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}  # days
@@ -67,8 +83,8 @@ def day_format(texts: list[str]) -> str | None:
 
     >>> day_format(["1/2/2024", "1/13/2024 10:30"]), day_format(["1/2/2024"]), day_format(["Monday"])
     ('%m/%d/%Y', '%d/%m/%Y', None)
-    >>> day_format(["2024-05-01", "13.5.2024"])
-    '%Y-%m-%d|%d.%m.%Y'
+    >>> day_format(["2024-05-01", "13.5.2024"]), day_format(["3/1/22", "3/31/22"]), day_format(["Jun 12 1998"])
+    ('%Y-%m-%d|%d.%m.%Y', '%m/%d/%y', '%b %d %Y')
     """
     left = texts if all(map(DATE.fullmatch, texts)) else []
     found: list[str] = []
@@ -79,19 +95,28 @@ def day_format(texts: list[str]) -> str | None:
         if day is None:
             return None
         found.append(day)
-    return "|".join(sorted(found, key=DAYS.index)) if found else None
+    return "|".join(sorted(set(found), key=DAYS.index)) if found else None
+
+
+def looks_like_dates(texts: Iterable[str]) -> bool:
+    """Whether a person would read these texts as dates.
+
+    >>> looks_like_dates(["Sept 3 1998", "Jun 12 1998"]), looks_like_dates(["3 May 1998", "Mayor"])
+    (True, False)
+    """
+    return all(map(DATE.fullmatch, texts))
 
 
 def _start(text: str) -> tuple[bool, str]:
-    """Whether the year comes first, and what follows the first number."""
+    """Whether the year comes first, and what follows the first number; texts that begin with a month are alike."""
     digits = DIGITS.match(text)
     end = digits.end() if digits else 0
-    return end == 4, text[end : end + 1]
+    return end == 4, text[end : end + 1] if digits else ""
 
 
 def parsed(text: str, days: str) -> int | None:
     """A date or time, whose day is written in one of these ways, as microseconds since 1970; None if it is neither."""
-    mark = "T" if "T" in text else " "
+    mark = "T" if "T" in text[:-1] and text[text.index("T") + 1].isdigit() else " "
     for day, hour in product(days.split("|"), HOURS):
         try:
             time = datetime.strptime(text, f"{day}{mark if day and hour else ''}{hour}")
@@ -112,6 +137,11 @@ class TextCounts(NamedTuple):
 def is_text(kind: Any) -> bool:
     """Whether a column of this type holds words."""
     return kind in (nw.String, nw.Categorical, nw.Enum, nw.Time) or kind == nw.Object
+
+
+def is_category(kind: Any) -> bool:
+    """Whether a column of this type holds categories, whatever their labels look like."""
+    return kind in (nw.Categorical, nw.Enum)
 
 
 def is_date(kind: Any) -> bool:
@@ -198,6 +228,28 @@ def summaries(frame: Any, names: list[str], schema: Any) -> dict[str, dict[str, 
         for name, count in zip(whole, counts, strict=True):
             answers[name]["distinct"] = count
     return answers
+
+
+def codes_among(frame: Any, names: Iterable[str]) -> dict[str, int]:
+    """Those of these columns of numbers that look like codes, by name and few whole values; and how many values.
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"shop_type": [1, 2, 7] * 2, "rooms": [1, 2, 7] * 2, "price_code": [0.5, 1, 2] * 2})
+    >>> codes_among(nw.from_native(table), table.columns)
+    {'shop_type': 3}
+    """
+    schema = frame.collect_schema()
+    found = {}
+    for name in names:
+        if CODE.fullmatch(name) and schema[name].is_numeric():
+            asked = _of_numbers(name, schema[name])
+            asked["values"] = nw.col(name).n_unique()
+            parts = [asked[key].alias(key) for key in ("fraction", "count", "rows", "values")]
+            fraction, count, rows, values = here(frame.select(*parts)).row(0)
+            different = int(values or 0) - (count < rows)  # none is a value too
+            if fraction == 0 and different in CODES and 2 * different <= count:
+                found[name] = different
+    return found
 
 
 def as_float(column: Any, kind: Any) -> Any:

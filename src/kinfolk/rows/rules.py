@@ -18,11 +18,14 @@ from kinfolk.rows.kinds import (
     NUMBERS,
     ZEROS,
     TextCounts,
+    codes_among,
     day_format,
+    is_category,
     is_date,
     is_number,
     is_text,
     kind_of_texts,
+    looks_like_dates,
     number_in,
     parsed,
     summaries,
@@ -37,6 +40,7 @@ REASONS = {
     "constant": "left out, since the same in all rows: {}",
     "empty": "left out, since empty: {}",
     "id": "left out, since it numbers or names the rows and tells nothing about others: {}",
+    "dates": "left out, since it looks like dates, but not all in one way of writing (write 2024-05-31): {}",
     "names": "left out, since nearly every row has a text of its own: {}",
 }
 
@@ -137,8 +141,10 @@ class TableRules(TransformerMixin, BaseEstimator):
         texts = [name for name in names if is_text(schema[name]) or name in self.categorical]
         summed = [name for name in names if name not in texts and (is_number(schema[name]) or is_date(schema[name]))]
         found = summaries(frame, summed, schema)
+        said = {name for name in texts if name in self.categorical or is_category(schema[name])}
         verdicts: dict[str, Any] = {
-            name: self._of_text(name, text_counts(frame, name), decimal, learn and self.learn) for name in texts
+            name: self._of_text(name, text_counts(frame, name), "" if name in said else decimal, learn and self.learn)
+            for name in texts
         }
         verdicts |= {name: self._of_number(name, found[name], schema[name]) for name in summed}
         verdicts = {name: verdicts.get(name) or _of_strange_type(name, frame, schema[name]) for name in names}
@@ -147,6 +153,8 @@ class TableRules(TransformerMixin, BaseEstimator):
         self.problems_ = {name: problem for name, problem in verdicts.items() if isinstance(problem, Trouble)}
         self.feature_names_in_ = np.array(names, dtype=object)
         self.n_features_in_ = len(names)
+        for name, count in codes_among(frame, [n for n, r in self.rules_.items() if r["kind"] == "number"]).items():
+            self.rules_[name]["codes"] = count
         return self
 
     def transform(self, X: Any) -> Array:
@@ -216,6 +224,8 @@ class TableRules(TransformerMixin, BaseEstimator):
         for name, rule in self.rules_.items():
             if rule["kind"] == "category":
                 notes.append(_note_of_text(name, rule, self.learn))
+            if rule.get("codes"):
+                notes.append(note_of_codes(name, rule["codes"]))
             if rule.get("unusual"):
                 number = number_in(rule["unusual"], mark_of(rule["kind"]))
                 notes.append(f"column {name!r} is read as numbers: {rule['unusual']!r} is {number:.12g}")
@@ -267,10 +277,10 @@ class TableRules(TransformerMixin, BaseEstimator):
         return rule | ({"days": True} if kind == nw.Duration else {})
 
     def _of_text(self, name: str, found: TextCounts, decimal: str, learn: bool) -> Rule | str | Trouble:
-        """What to do with a column of texts."""
+        """What to do with a column of texts; without a `decimal` mark, of categories, whatever they look like."""
         free = self.kinds is None
         texts, gaps = found.texts, found.missing > 0
-        kind = "category" if name in self.categorical else kind_of_texts(list(texts), decimal)
+        kind = kind_of_texts(list(texts), decimal) if decimal or not texts else "category"
         # The zeros of 01067 are part of its name.
         kind = "category" if kind in ("number", "comma") and any(map(ZEROS.fullmatch, texts)) else kind
         kind = kind if self.kinds is None else self.kinds[name]
@@ -290,11 +300,12 @@ class TableRules(TransformerMixin, BaseEstimator):
             return _of_numbers_as_text(name, kind, texts, gaps)
         many = len(texts) > self.max_categories
         if free and many and 2 * len(texts) > sum(texts.values()) and name not in self.categorical:
-            return "names"
+            return "dates" if looks_like_dates(texts) else "names"
         if free and many and learn:
             return {"kind": "learned", "levels": sorted(texts), "gaps": gaps}
         frequent = sorted(texts, key=lambda text: (-texts[text], text))[: self.max_categories]
         rule = {"kind": "category", "levels": sorted(frequent if many else texts), "others": many, "gaps": gaps}
+        rule |= {"dates": looks_like_dates(texts)} if decimal else {"given": True}
         if many:
             rule |= {"found": len(texts), "rare": 1 - sum(texts[text] for text in frequent) / sum(texts.values())}
         return rule
@@ -326,7 +337,17 @@ def _note_of_text(name: str, rule: Rule, learn: bool) -> str:
         rest = f"the others, {100 * rule['rare']:.0f} % of the rows, share a column"
         count = f"the {levels} most frequent of {rule['found']:,} categories; {rest}"
         count += "" if learn else "; in memory it would be one number, learned from the target"
-    return f"column {name!r} is text and is one-hot encoded ({count})"
+    what = "holds categories" if rule.get("given") else "is text"
+    what = "looks like dates, but not all in one way of writing (write 2024-05-31)," if rule.get("dates") else what
+    return f"column {name!r} {what} and is one-hot encoded ({count})"
+
+
+def note_of_codes(name: str, count: int) -> str:
+    """How to make categories of whole numbers that are called codes."""
+    return (
+        f"column {name!r} has {count} different whole numbers, which count as one number with one slope: if they are "
+        f"codes, categorical=[{name!r}] (--categorical {name}) makes categories of them"
+    )
 
 
 def _names_rows(name: str, found: dict[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.utils import _safe_indexing, check_array
 
 from kinfolk.rows.gram import Array
-from kinfolk.rows.kinds import is_missing, plain_number
+from kinfolk.rows.kinds import is_category, is_missing, plain_number
 from kinfolk.words import counted
 
 JOINT = " / "  # between the names, and the labels, of several task columns
@@ -103,12 +103,11 @@ class Table:
         if self.names is None or not parts:
             return self
         columns = [self.column(self.names.index(part)).tolist() for part in parts]
-        for part, values in zip(parts, columns, strict=True):
-            if any(map(is_missing, values)):
-                row = next(k for k, value in enumerate(values) if is_missing(value))
-                raise ValueError(f"task column {part!r} has a missing label in row {row}: fill it in or drop the row")
-        rows = list(zip(*([plain_number(str(value)) for value in values] for values in columns), strict=True))
-        labels = [JOINT.join(row) for row in rows]
+        rows = [
+            None if any(map(is_missing, row)) else tuple(plain_number(str(value)) for value in row)
+            for row in zip(*columns, strict=True)
+        ]
+        labels = [None if row is None else JOINT.join(row) for row in rows]
         if len(set(labels)) < len(set(rows)):
             raise ValueError(
                 f"labels of {name!r} hold {JOINT!r} themselves, so that different tasks would be called alike"
@@ -120,7 +119,10 @@ class Table:
         return Table(native, names, self.height, len(names), self.name)
 
     def is_plain(self) -> bool:
-        """Whether all columns are numbers that can be taken as they are: none missing, none that counts the rows."""
+        """Whether all columns are numbers to be taken as they are: none missing, no category, none counts the rows."""
+        frame = None if self.names is None else nw.from_native(self.native, pass_through=True)
+        if isinstance(frame, nw.DataFrame) and any(map(is_category, frame.collect_schema().values())):
+            return False
         for k in range(self.width):
             values = self.column(k)
             if values.dtype.kind not in "iufb" or (values.dtype.kind == "f" and np.isnan(values).any()):

@@ -116,11 +116,19 @@ def read_rows(X: Any, y: Any, *, task: Any, sample_weight: Any = None) -> Rows:
             )
         y = y.ravel()
         features, column = table.split(task)
+        absent = missing_labels(column)
+        if absent.any() and not absent.all():
+            warn_user(
+                f"left out {absent.sum():,} of {len(y):,} rows without a task, the first is row {absent.argmax()}"
+            )
+            column = np.where(absent, column[~absent][0], column)
         labels, codes = np.unique(checked_labels(column, task), return_inverse=True)
         _warn_of_look_alikes(labels, task)
         columns = None
     weight = _read_weight(sample_weight, len(y))
     _check_targets(y, codes, labels, named=task is not None)
+    if task is not None:
+        y = np.where(absent, np.nan, y)  # what has no target takes no part, and every row keeps its place
     schema = Schema(task, table.names, table.width, labels, columns)
     return Rows(features, y, codes, weight, schema)
 
@@ -286,11 +294,21 @@ def _read_weight(sample_weight: Any, n: int) -> Array | None:
     return weight
 
 
+def missing_labels(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where a task column has no label."""
+    if column.dtype.kind in "fmM":
+        return column != column
+    if column.dtype.kind != "O":
+        return np.zeros(len(column), dtype=bool)
+    return np.array([is_missing(value) for value in column], dtype=bool)
+
+
 def checked_labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
     """Task labels as one sortable array: integers, strings, booleans or dates."""
+    missing = missing_labels(column)
+    if missing.any():
+        raise ValueError(_missing_label(missing, task))
     if column.dtype.kind == "f":
-        if np.isnan(column).any():
-            raise ValueError(_missing_label(column != column, task))
         with np.errstate(invalid="ignore"):  # of what is too large for a whole number
             whole = column.astype(np.int64)
         if (whole != column).any():
@@ -299,13 +317,8 @@ def checked_labels(column: NDArray[Any], task: str | int) -> NDArray[Any]:
                 "Task labels are integers, strings, categories, booleans or dates."
             )
         return whole
-    if column.dtype.kind in "mM" and np.isnat(column).any():
-        raise ValueError(_missing_label(np.isnat(column), task))
     if column.dtype.kind != "O":
         return column
-    missing = np.array([is_missing(value) for value in column], dtype=bool)
-    if missing.any():
-        raise ValueError(_missing_label(missing, task))
     kinds = sorted({type(value).__name__ for value in column})
     if kinds == ["str"]:
         check_lengths(max(map(len, column)), task)

@@ -167,7 +167,7 @@ def complete_rows(
             raise ValueError(
                 f"{source.root.name} has missing values in {gaps[name]:,} of {rows:,} rows ({name!r} {gaps[name]:,}; "
                 f"the first in {where(frame, pl.col(name).is_null(), source).split(', ')[-1]}): a row needs its "
-                f"{'task' if name == roles.task else 'group'}. Fill it in, or drop the row"
+                f"{'task' if name == roles.task else 'group'}. Fill it in, or drop the row (--drop-missing)"
             )
     if gaps[roles.target] == rows:
         raise ValueError(f"column {roles.target!r} of {source.root.name} cannot be the target: it holds nothing")
