@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 WIDTH = 24  # of the bar, in characters
 NEW_LINE = "\r\x1b[K"  # back to the beginning of the line, which is emptied
 PAUSE = 0.1  # seconds between two drawings
+LONG = 20.0  # seconds of a fit from which on the time that follows it is announced
 
 
 class Progress(NamedTuple):
@@ -71,6 +72,11 @@ class Bar:
         self.drawn_at = -1.0
         self.shown = False
 
+    @property
+    def can_be_replaced(self) -> bool:
+        """Whether a line goes away again: on a terminal and in a notebook, not in a file."""
+        return isinstance(self.stream, NotebookLine) or self.stream.isatty()
+
     def __call__(self, progress: Progress) -> None:
         """Draw, unless it was drawn a moment ago."""
         now = self.clock()
@@ -117,3 +123,12 @@ def duration(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def rest_of_fit(seconds: float, what: str = "the verdict") -> str:
+    """What follows a long fit, which may take as long again.
+
+    >>> rest_of_fit(221)
+    'fitted in 3 min 41 s; the verdict follows, which may take as long again'
+    """
+    return f"fitted in {duration(seconds)}; {what} follows, which may take as long again"

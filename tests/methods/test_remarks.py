@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from kinfolk import GAMTLCV
 from kinfolk.baselines import Independent
+from kinfolk.cli import main
 from kinfolk.methods.remarks import check_work
 
 
@@ -81,3 +82,59 @@ def test_beside_curves_and_walks_the_notice_names_columns_of_the_table_alone(tex
     assert model.model_.feature_names[0] == "walk 1 of year"
     said = [str(note.message) for note in caught if "follows from" in str(note.message)]
     assert len(said) == 1 and set(re.findall("'(\\w+)'", said[0])) == {"x", "made"}
+
+
+KINDS = {
+    "two values": (lambda y: y > 0, "the target has two values, 0 and 1: squared error is used"),
+    "counts": (lambda y: np.floor(np.exp(y / 2)), "the target is counts, 0 to .*: squared error is used"),
+    "shares": (lambda y: 1 / (1 + np.exp(-y)), "the target lies between 0 and 1: squared error is used"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("method", [Independent, GAMTLCV])
+def test_a_target_that_is_no_measurement_is_named_once(kind, method):
+    make, said = KINDS[kind]
+    frame = table(np.random.default_rng(4), n=150)
+    with pytest.warns(UserWarning, match=said) as caught:
+        method(task="task").fit(frame.assign(y=make(frame["y"]).astype(float)), "y")
+    assert sum("squared error" in str(note.message) for note in caught) == 1
+
+
+def test_the_command_line_names_a_target_that_is_no_measurement(tmp_path, capsys):
+    frame = table(np.random.default_rng(4), n=150)
+    frame.assign(y=(frame["y"] > 0) * 1).to_csv(tmp_path / "t.csv", index=False)
+    main(["fit", str(tmp_path / "t.csv"), "--task", "task", "--target", "y", "--method", "independent"])
+    assert capsys.readouterr().err.count("note: the target has two values, 0 and 1") == 1
+
+
+@pytest.mark.parametrize("column", ["y", "b"])
+def test_one_value_far_from_all_others_is_named_with_its_task(column):
+    frame = table(np.random.default_rng(5), n=300)
+    frame.loc[17, column] = 1e6
+    name = {"y": "the target", "b": "column 'b'"}[column]
+    with pytest.warns(UserWarning, match=f"{name} is 1e.06 in row 17 of task 2, more than 100 times as far") as caught:
+        Independent(task="task").fit(frame, "y")
+    assert len(caught) == 1
+
+
+def test_heavy_tails_and_rare_values_are_not_named(recwarn):
+    rng = np.random.default_rng(6)
+    frame = table(rng, n=3000).assign(b=np.exp(3 * rng.normal(size=3000)), c=np.arange(3000) == 5)
+    Independent(task="task").fit(frame, "y")
+    assert not [note for note in recwarn if "slip" in str(note.message)]
+
+
+def test_inputs_that_hold_the_target_are_asked_about():
+    frame = table(np.random.default_rng(7), n=150)
+    quick = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,), "nonlinear": False}
+    plain = GAMTLCV(task="task", **quick).fit(frame, "y")
+    leaks = GAMTLCV(task="task", **quick).fit(frame.assign(total=3 * frame["y"] + 0.001 * frame["c"]), "y")
+    sentences = [" ".join(model.summary().verdict) for model in (plain, leaks)]
+    assert ["give the target away" in said for said in sentences] == [False, True]
+
+
+def test_levels_of_tasks_do_not_give_the_target_away():
+    frame = table(np.random.default_rng(7), n=150).assign(y=lambda t: t["y"] + 1000 * t["task"])
+    model = GAMTLCV(task="task", strengths=(1.0,), nonlinear=False).fit(frame, "y")
+    assert "give the target away" not in " ".join(model.summary().verdict)

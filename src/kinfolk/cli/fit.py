@@ -18,6 +18,7 @@ from kinfolk.judge.tuning import cross_validated_error, fit_tuned, open_grid
 from kinfolk.memory import in_words
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.registry import all_methods
+from kinfolk.progress import LONG, rest_of_fit
 from kinfolk.rows.kinds import WORDS
 from kinfolk.rows.tables import task_name
 from kinfolk.rows.tasks import read_rows
@@ -36,6 +37,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
     started = perf_counter()
     model, error = fit(rows, options, console, in_blocks=in_blocks)
     seconds = perf_counter() - started
+    if seconds > LONG:
+        console.note(rest_of_fit(seconds, "the report with the verdict" if options.report else "the verdict"))
     model.save(out)
     report = write_page(model, rows, options, console) if rows and options.report and not in_blocks else None
     kinds = rows.rules.found_kinds if rows else {}

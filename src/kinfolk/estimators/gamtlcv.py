@@ -188,7 +188,7 @@ class GAMTLCV(GraphRegressor):
         """Statistics of folds, with curves and a trunk from the rows if asked for; kept if more rows are to come."""
         check_trunk(self.trunk)
         columns, inputs, names = self.fit_columns(rows)
-        self.tell_rules(columns, rows, inputs.shape[1])
+        self.tell_rules(columns, rows, inputs, names)
         gram = rows.gram(inputs, names)
         model, stream = self._searched(rows, columns, inputs, gram, groups)
         columns = self.limited(columns, rows, inputs)

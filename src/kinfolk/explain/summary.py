@@ -38,6 +38,7 @@ SAID = 20  # such sentences in a summary and on the page
 SHOWN_TASKS = 30
 SHOWN_FEATURES = 6
 LEAST_SHARE = 0.005  # of the predictions, that a sentence mentions
+GIVEN_AWAY = 0.999  # R2 of held-out rows that measurements do not reach unless an input holds the target
 BETWEEN = "between tasks: "  # in the names of variance components
 
 
@@ -237,7 +238,21 @@ def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdic
     trunk = model.details.get("trunk_gain_")
     if trunk is not None and np.isfinite(trunk.standard_error):
         said.insert(max(len(said) - 1, 0), trunk_sentence(trunk, model))
+    explained = explained_share(model)
+    if explained > GIVEN_AWAY:
+        sentence = f"The inputs give the target away (R2 {explained:.5f}): is one of them made from it?"
+        said.insert(max(len(said) - 1, 0), sentence)
     return said
+
+
+def explained_share(model: Model) -> float:
+    """R2 of held-out predictions within tasks: levels that differ between tasks count for nothing; NaN if unknown."""
+    if model.held_out is None or model.gram is None:
+        return np.nan
+    errors = model.held_out.errors
+    judged = ~np.isnan(errors)
+    squares = float(model.gram.yy[judged].sum())
+    return 1 - float(model.gram.n[judged] @ errors[judged] ** 2) / squares if squares > 0 else np.nan
 
 
 def _chance(model: Model) -> Array | None:

@@ -26,8 +26,8 @@ from kinfolk.methods.extrapolation import limits_from, trusted_limits
 from kinfolk.methods.frame_predictions import predict_frame
 from kinfolk.methods.model import Model, Population, as_model
 from kinfolk.methods.parameters import check_parameters, choice, parameters
-from kinfolk.methods.remarks import check_work, warn_of_collinear_features
-from kinfolk.progress import Bar
+from kinfolk.methods.remarks import check_work, warn_of_collinear_features, warn_of_lonely_values, warn_of_target
+from kinfolk.progress import LONG, Bar, rest_of_fit
 from kinfolk.rows.columns import Columns, as_features, names_out, ruled, rules_notes
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gaps import refilled
@@ -182,7 +182,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
         """Fit to rows that have been read and checked."""
         columns, features, names = self.fit_columns(rows)
-        self.tell_rules(columns, rows, features.shape[1])
+        self.tell_rules(columns, rows, features, names)
         if not self.wants_folds():
             gram = rows.gram(columns.of_training(rows, features), names)
             return self.keep(self.whole_model(gram), self.limited(columns, rows, features))
@@ -192,11 +192,13 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         folds = refilled(folds, columns.gaps)
         return self.keep(self.whole_model(folds.total, folds), self.limited(columns, rows, features))
 
-    def tell_rules(self, columns: Columns, rows: Rows, d: int) -> None:
-        """Warn of what was done to columns that are no plain numbers, and of a search that would take hours."""
+    def tell_rules(self, columns: Columns, rows: Rows, X: Array, names: tuple[str, ...] | None) -> None:
+        """Warn of what is unusual about the rows, what was done to columns, and of a search that would take hours."""
         T = len(rows.schema.labels)
         if self.wants_folds():
-            check_work(T, d)
+            check_work(T, X.shape[1])
+        warn_of_target(rows.targets().y)
+        warn_of_lonely_values(rows, X, names)
         if T == 1 and self.task is not None and not self.alone:
             warn_user(f"column {task_name(self.task)!r} names one task: it is fitted, with no others to learn from")
         for note in rules_notes(columns, rows) if self.features is None else ():
@@ -351,7 +353,7 @@ def announced(method: MultiTaskRegressor) -> Iterator[None]:
         yield
         return
     bar = Bar()
-    shows = getattr(method, "callback", bar) is None
+    shows = getattr(method, "callback", bar) is None and bar.can_be_replaced
     if shows:
         method.callback = lambda progress: bar(progress)  # methods are copied with their callback, a stream cannot be
     started = perf_counter()
@@ -361,7 +363,10 @@ def announced(method: MultiTaskRegressor) -> Iterator[None]:
         bar.clear()
         if shows:
             method.callback = None
-    lines = method._account(method.name, perf_counter() - started)
+    seconds = perf_counter() - started
+    if seconds > LONG:
+        sys.stdout.write(f"{rest_of_fit(seconds)}\n")
+    lines = method._account(method.name, seconds)
     sys.stdout.write("\n".join(lines) + "\n")
 
 

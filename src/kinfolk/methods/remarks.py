@@ -1,4 +1,4 @@
-"""What statistics say about features before they are read: columns that carry nothing, or what others carry too."""
+"""What is worth a notice before a fit: features that carry nothing or too much, single values, kinds of targets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from scipy.linalg.lapack import dpstrf
 from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.rows.columns import Columns
-from kinfolk.rows.gram import LAST_DIGITS, GramStats
+from kinfolk.rows.gram import LAST_DIGITS, Array, GramStats
+from kinfolk.rows.tasks import Rows
 from kinfolk.words import listed, warn_user
 
 LOST = 1e-12  # of the largest variance: below, eigenvectors of a Gram matrix mix what is left with rounding
@@ -16,6 +17,8 @@ SAME = 1e-10  # of the variance of a feature: what is left of it beside others i
 MOST = 1000  # features that are looked at for combinations: one factorisation of their matrix
 SECONDS = 2e-6  # of a search over folds by T d^3: measured for 5 tasks with 100 features, checked for 20 with 60
 HOUR = 3600.0
+MANY = 50  # rows from which on a target has a kind, and one value can be far from all others
+LONELY = 100.0  # times as far from the median as any other value: a slip, since no usual law has such a sample
 
 
 def check_work(T: int, d: int) -> None:
@@ -31,6 +34,57 @@ def check_work(T: int, d: int) -> None:
     if hours > 7 * 24:
         raise ValueError(f"{message}. {remedy}.")
     warn_user(f"{message}. {remedy}.")
+
+
+def warn_of_target(y: Array) -> None:
+    """Name a target that is no measurement: squared error is used for it all the same."""
+    kind = kind_of_target(y)
+    if kind:
+        warn_user(
+            f"the target {kind}: squared error is used, so that predictions are means, which may lie outside these "
+            "values, and intervals are those of a normal distribution"
+        )
+
+
+def kind_of_target(y: Array) -> str:
+    """What a target of many rows is, if no measurement: two values, counts with zeros, or shares between 0 and 1.
+
+    >>> two = np.arange(60) % 2
+    >>> kind_of_target(two), kind_of_target(np.arange(60) % 7), kind_of_target(np.linspace(0.0, 1.0, 60))
+    ('has two values, 0 and 1', 'is counts, 0 to 6', 'lies between 0 and 1')
+    >>> kind_of_target(np.arange(60.0)), kind_of_target(two[:20])
+    ('', '')
+    """
+    y = y[~np.isnan(y)]
+    if len(y) < MANY:
+        return ""
+    low, high = float(y.min()), float(y.max())
+    values = np.unique(y)
+    if len(values) == 2:
+        return f"has two values, {low:g} and {high:g}"
+    # Whole numbers from 0 that come again and again; a year or a score of its own for every row is no count.
+    if low == 0 and 2 < len(values) <= len(y) / 4 and not (values % 1).any():
+        return f"is counts, 0 to {high:g}"
+    # What hardly leaves the middle feels no limits.
+    return "lies between 0 and 1" if low >= 0 and high <= 1 and high - low > 1 / 2 else ""
+
+
+def warn_of_lonely_values(rows: Rows, X: Array, names: tuple[str, ...] | None) -> None:
+    """Name the one row in which the target or a feature is far from all other rows: it rules means and slopes."""
+    at = rows.targets()
+    if len(at.y) < MANY:
+        return
+    columns = {"the target": at.y}
+    columns |= {f"column {names[j]!r}" if names else f"column {j}": X[at.row, j] for j in range(X.shape[1])}
+    for name, values in columns.items():
+        distance = np.abs(values - np.median(values))
+        row = int(distance.argmax())
+        if distance[row] > LONELY * np.delete(distance, row).max() > 0:
+            task = "" if rows.schema.task is None else f" of task {rows.schema.labels[at.codes[row]].item()!r}"
+            warn_user(
+                f"{name} is {values[row]:g} in row {at.row[row]}{task}, more than {LONELY:g} times as far from the "
+                "median as in any other row: is it a slip? It has a large part in all that is fitted"
+            )
 
 
 def warn_of_collinear_features(gram: GramStats | None, columns: Columns) -> None:
