@@ -150,6 +150,26 @@ def test_verbose_prints_what_the_command_line_prints(tmp_path, capsys, monkeypat
     )
 
 
+@pytest.mark.parametrize("terminal", [False, True])
+def test_verbose_draws_a_bar_on_a_terminal_alone(terminal, capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    X, y, _, _ = table(T=3)
+    GAMTLCV(task="shop", verbose=1, strengths=(1.0,), nonlinear=False).fit(X, y)
+    assert ("\x1b" in capsys.readouterr().err) == terminal
+
+
+def test_after_a_long_fit_what_follows_is_announced(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("kinfolk.methods.method.LONG", 0.0)
+    monkeypatch.setattr("kinfolk.cli.fit.LONG", 0.0)
+    X, y, _, _ = table(T=3)
+    Independent(task="shop", verbose=1).fit(X, y)
+    assert capsys.readouterr().out.startswith("fitted in 0 s; the verdict follows, which may take as long again\n")
+    X.assign(sales=y).to_csv("shops.csv", index=False)
+    main(["fit", "shops.csv", "--task", "shop", "--target", "sales", "--method", "independent", "--report", "r.html"])
+    assert "note: fitted in 0 s; the report with the verdict follows" in capsys.readouterr().err
+
+
 def test_a_silent_fit_is_silent(capsys):
     X, y, _, _ = table(T=3)
     model = GAMTL(task="shop").fit(X, y)
