@@ -52,7 +52,10 @@ def test_coefficients_come_with_names(fitted):
 def test_without_pandas_the_tables_are_columns(fitted, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert fitted.coef_frame()["task"] == list(fitted.tasks_)
-    assert "Sharing" in repr(fitted.summary()) and len(fitted.summary().frame()["rain se"]) == 13
+    assert (
+        "less error than a straight-line ridge per shop" in repr(fitted.summary())
+        and len(fitted.summary().frame()["rain se"]) == 13
+    )
 
 
 @pytest.mark.parametrize("method", [RandomSlopes(task="shop"), GAMTL(task="shop", anchor=0.9, strength=0.3)])
@@ -118,7 +121,7 @@ def test_tasks_with_a_single_row_are_not_held_against_a_ridge_of_their_own():
     model = GAMTLCV(task="shop", strengths=(1.0,), ridges=(1.0,)).fit(X[keep], y[keep])
     assert np.isnan(model.own_errors_[:3]).all() and np.isfinite(model.own_errors_[3:]).all()
     assert np.isnan(model.own_chance_[:3]).all() and np.isfinite(model.cv_errors_).all()
-    whom = next(said for said in model.summary().verdict if "lower error than alone" in said)
+    whom = next(said for said in model.summary().verdict if "lower error than with a ridge" in said)
     assert " of 9 tasks" in whom
     assert whom.endswith(" 3 tasks with a single row have no ridge of their own and are not judged.")
     assert model.summary().frame()["gain"][:3].isna().all()

@@ -118,7 +118,7 @@ def test_confidence_of_the_wrong_shape_is_refused(model):
 def test_the_headline_says_whether_the_graph_helps():
     table, y = frame(T=8, n=(12, 20))
     model = GAMTLCV(task="who", strengths=(1.0,), ridges=(1.0,), anchors=(0.0,), metrics=("identity",)).fit(table, y)
-    words = {True: "The graph helps", False: "The graph is a description only"}
+    words = {True: "The graph helps", False: "The graph is a map only"}
     assert any(said.startswith(words[model.graph_helps_]) for said in summarize(model)["headline"])
 
 

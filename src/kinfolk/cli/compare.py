@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from kinfolk.cli.console import Console
+from kinfolk.cli.fit import gains_record
 from kinfolk.cli.tables import open_table, training_rows
 from kinfolk.judge.comparison import HEADING, compare_rows
 from kinfolk.judge.contestants import contestants
@@ -44,4 +45,5 @@ def run(options: argparse.Namespace, console: Console) -> None:
     )
     for line in (HEADING, "", *found.lines(), "", *found.verdict):
         console.say(line)
-    console.result({"table": found.table(), "verdict": found.verdict, "use": found.use, "folds": found.folds})
+    record = {"table": found.table(), "verdict": found.verdict, "use": found.use, "folds": found.folds}
+    console.result(record | {"gains": None if found.gains is None else gains_record(found.gains)})

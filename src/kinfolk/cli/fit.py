@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -11,9 +12,11 @@ from kinfolk.cli.console import Console
 from kinfolk.cli.methods import parse_settings
 from kinfolk.cli.outputs import check_outputs
 from kinfolk.cli.tables import Training, in_database, open_table, read_files, training_rows, wants_stream
-from kinfolk.explain.summary import account, training_error, verdict_of
+from kinfolk.explain.summary import account, training_error
 from kinfolk.files import is_special
 from kinfolk.judge.contestants import find_method, with_known
+from kinfolk.judge.errors import Gain
+from kinfolk.judge.of_model import verdict_of
 from kinfolk.judge.tuning import cross_validated_error, fit_tuned, open_grid
 from kinfolk.memory import in_words
 from kinfolk.methods.method import MultiTaskRegressor
@@ -113,10 +116,18 @@ def record_of(model: MultiTaskRegressor, error: float | None) -> dict[str, Any]:
     }
     if hasattr(model, "graph_helps_"):
         record |= {"graph_helps": model.graph_helps_, "gain": model.gain_.mean, "gain_se": model.gain_.standard_error}
+    if hasattr(model, "gains_"):
+        record["gains"] = gains_record(model.gains_)
+        record["gain_over_own"] = model.own_gain_._asdict()
     graph = model.structure_
     if hasattr(graph, "communities"):
         record |= {"edges": len(graph.edges()), "groups": graph.communities(), "outliers": graph.outliers()}
     return record
+
+
+def gains_record(gains: Mapping[str, Gain]) -> dict[str, Any]:
+    """What every step from a ridge per task to a model gains, for other programs."""
+    return {name: gain._asdict() for name, gain in gains.items()}
 
 
 def fit_in_blocks(model: MultiTaskRegressor, rows: Training, options: argparse.Namespace, console: Console) -> None:

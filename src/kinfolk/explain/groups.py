@@ -21,6 +21,7 @@ LONERS = 20  # tasks that stand alone of which each gets a sentence
 TELLING = 0.5  # standard deviations over all tasks from which a difference is worth a word
 HARDLY = 0.1  # of the coefficient of others: below that a feature hardly matters
 LIKELY = 0.5  # probability that two of its tasks are kin, mean over pairs, from which a group is more than loose
+NO_FEATURE = "no single feature sets it clearly apart"
 NO_GROUPS = "No groups: these tasks scatter around one mean."
 BY_DEGREES = "No clear groups: these tasks differ by degrees"
 SINGLE_ROWS = "No groups: a single row per task cannot show who is alike."
@@ -55,7 +56,8 @@ def group_sentences(
 ) -> tuple[list[str], list[str]]:
     """One sentence per group, and one per task that stands alone; both empty where the method has no groups.
 
-    Where no tasks are more alike than chance makes them, every sentence about a group says that instead.
+    Where no tasks are more alike than chance makes them, every sentence about a group says that instead. The level
+    comes first: what is predicted at the mean of all inputs, mean over the tasks.
 
     Features are named whose difference to all other tasks is too large for noise at 5 % over all features together, and
     at least half a standard deviation over tasks, the most telling first.
@@ -117,14 +119,26 @@ class _Apart:
         self.group = group
 
     def said(self, inside: NDArray[np.intp]) -> str:
-        """The features that mark these tasks, in words, after a colon; nothing if features cannot be compared."""
+        """The level of these tasks and the features that mark them, in words, after a colon; nothing beside bumps."""
         if self.nameless:
             return ""
+        if len(inside) == len(self.group) > 1:
+            return ": all tasks"
         marks = self._marks(inside)
         telling = [said_of(mark, category=mark.feature in self.texts) for mark in marks if _tells(mark, len(marks))]
-        if telling:
-            return f": {', '.join(telling[:MARKS])}"
-        return ": all tasks" if len(inside) == len(self.group) > 1 else ": no single feature sets it clearly apart"
+        return f": {', '.join([*self._level(inside), *(telling[:MARKS] or [NO_FEATURE])])}"
+
+    def _level(self, inside: NDArray[np.intp]) -> list[str]:
+        """The level of these tasks at mean inputs, and that of all others that are not alone."""
+        within = np.isin(np.arange(len(self.group)), inside)
+        others = self.model.seen & (self.group >= 0) & ~within
+        within &= self.model.seen
+        if self.model.gram is None or not within.any() or not others.any():
+            return []
+        level = float(self.model.levels[within].mean())
+        rest = float(self.model.levels[others].mean())
+        style = _style(level, rest)
+        return [f"level {level:{style}} (elsewhere {rest:{style}})"]
 
     def _marks(self, inside: NDArray[np.intp]) -> tuple[FeatureMark, ...]:
         seen = self.model.seen
@@ -161,7 +175,7 @@ def said_of(mark: FeatureMark, *, category: bool = False) -> str:
     >>> said_of(FeatureMark("day_Sunday", 19.67, 1.0, 1.41, 18.3, 2.0, 2.0), category=True)
     'day_Sunday +19.7 (elsewhere +1.4)'
     """
-    style = _style(mark)
+    style = _style(mark.mean, mark.rest)
     if category:
         return f"{mark.feature} {mark.mean:+{style}} (elsewhere {mark.rest:+{style}})"
     numbers = f"({mark.mean:{style}} beside {mark.rest:{style}})"
@@ -177,8 +191,8 @@ def said_of(mark: FeatureMark, *, category: bool = False) -> str:
     return f"{mark.feature} matters {'more' if ratio > 1 else 'less'} {numbers}"
 
 
-def _style(mark: FeatureMark) -> str:
+def _style(one: float, two: float) -> str:
     """How to write the two numbers of a sentence: three digits of the larger, or as many as tell them apart."""
-    largest = max(abs(mark.mean), abs(mark.rest))
+    largest = max(abs(one), abs(two))
     styles = [f",.{decimals([largest], digits)}f" if largest >= 1e-3 else f".{digits}g" for digits in range(3, 9)]
-    return next((style for style in styles if f"{mark.mean:{style}}" != f"{mark.rest:{style}}"), styles[0])
+    return next((style for style in styles if f"{one:{style}}" != f"{two:{style}}"), styles[0])

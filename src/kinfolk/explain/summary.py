@@ -11,8 +11,7 @@ import numpy as np
 
 from kinfolk.explain.groups import BY_DEGREES, group_sentences, only_loose, without_groups
 from kinfolk.explain.kin import Kinship, kinship
-from kinfolk.judge.errors import Gain
-from kinfolk.judge.verdict import Verdict, curves_sentence, graph_sentence, lowers, without_gain
+from kinfolk.judge.of_model import is_map, verdict_of
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import Array, squared_errors
 from kinfolk.solvers.random_effects import fit_random_effects
@@ -23,9 +22,7 @@ from kinfolk.words import (
     beginning,
     captioned,
     counted,
-    cut,
     html_table,
-    listed,
     middle_decimals,
     percent,
     sizes_of,
@@ -37,8 +34,7 @@ ACCOUNT = 8  # sentences about groups that a fit prints
 SAID = 20  # such sentences in a summary and on the page
 SHOWN_TASKS = 30
 SHOWN_FEATURES = 6
-LEAST_SHARE = 0.005  # of the predictions, that a sentence mentions
-GIVEN_AWAY = 0.999  # R2 of held-out rows that measurements do not reach unless an input holds the target
+AT_MEAN = "level at mean inputs"
 BETWEEN = "between tasks: "  # in the names of variance components
 
 
@@ -56,6 +52,7 @@ class Summary:
     names : of the features, the intercept first
     tasks : labels, the population last
     components : standard deviation between tasks of every coefficient, and that of the noise
+    levels, level_error : (T + 1,), predictions at the mean of all inputs, which are printed in place of the intercepts
     """
 
     title: str
@@ -67,6 +64,8 @@ class Summary:
     coef: Array
     error: Array
     components: dict[str, float]
+    levels: Array
+    level_error: Array
 
     def frame(self) -> Any:
         """One row per task and the population: what is known of it, then every coefficient with error and interval."""
@@ -122,8 +121,8 @@ class Summary:
         varies = np.abs(self.coef[:-1, 1:]).std(axis=0) if len(self.tasks) > 2 else np.zeros(len(self.names) - 1)
         features = [0, *sorted(1 + np.argsort(-varies, kind="stable")[:SHOWN_FEATURES])]
         of = f"the {SHOWN_FEATURES} of {len(self.names) - 1} features that differ most"
-        lines = [["task", *(self.names[j] for j in features)]]
-        style = {j: f".{middle_decimals(self.coef[:, j], 3)}f" for j in features}
+        lines = [["task", *(self.names[j] if j else AT_MEAN for j in features)]]
+        style = {j: f".{middle_decimals(self.coef[:, j] if j else self.levels, 3)}f" for j in features}
         lines += [[str(self.tasks[t]), *(self._interval(t, j, style[j]) for j in features)] for t in shown]
         if self.components:
             between = [self.components[BETWEEN + self.names[j]] for j in features]
@@ -135,9 +134,10 @@ class Summary:
         return [(captioned("Tasks", more), cells), (said, lines)]
 
     def _interval(self, t: int, j: int, style: str) -> str:
-        if not np.isfinite(self.error[t, j]):
-            return f"{self.coef[t, j]:{style}}"
-        return f"{self.coef[t, j]:{style}} [{self.low[t, j]:{style}}, {self.high[t, j]:{style}}]"
+        value, error = (self.coef[t, j], self.error[t, j]) if j else (self.levels[t], self.level_error[t])
+        if not np.isfinite(error):
+            return f"{value:{style}}"
+        return f"{value:{style}} [{value - NINETY * error:{style}}, {value + NINETY * error:{style}}]"
 
 
 @on_few_threads
@@ -181,6 +181,8 @@ def summary(model: Fitted) -> Summary:
         coef=np.vstack([coef, population]),
         error=np.vstack([error, of_mean]),
         components=components,
+        levels=np.append(model.levels, model.population.intercept + model.population.coef @ model.mean_features),
+        level_error=np.append(level_errors(model), np.nan),
     )
 
 
@@ -211,72 +213,6 @@ def title(model: Model) -> str:
     T, d = model.attributes["coef_"].shape
     rows = "" if model.gram is None else f", {counted(round(float(model.gram.n.sum())), 'row')}"
     return f"{model.name}: {counted(T, 'task')}{rows}, {counted(d, 'feature')}"
-
-
-def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdict | None = None) -> list[str]:
-    """What held-out errors say about sharing and about the graph: those given, or those that the model brings along."""
-    names = names or [cut(str(label)) for label in model.labels.tolist()]
-    own = model.details.get("own_errors_")
-    if verdict is None and model.held_out is not None and own is not None:
-        verdict = Verdict.of(model.held_out.errors, own.values, names, model.details.get("own_gain_"), _chance(model))
-    said = [] if verdict is None else verdict.sentences()
-    gain = model.details.get("gain_")
-    if gain is not None and np.isfinite(gain.standard_error):
-        # What to do next comes last.
-        said.insert(max(len(said) - 1, 0), graph_sentence(gain, model.details["graph_helps_"]))
-    if "splines_" in model.details:
-        walk = model.details["splines_"].walk
-        along = None if walk is None else get_feature_names_out(model)[walk]
-        gain = Gain(*model.details["nonlinear_gain_"])
-        said.insert(max(len(said) - 1, 0), curves_sentence(gain, model.details["mixture_"], along))
-    if model.details.get("nonlinear_gain_", "tried") is None:
-        said.insert(max(len(said) - 1, 0), "Curves were not tried: the table is too large for them.")
-    time = model.details.get("time_column_")
-    if time is not None:
-        sentence = f"Rows of a task follow each other by {time!r}: to predict later ones, fit with time={time!r} "
-        said.insert(max(len(said) - 1, 0), f"{sentence}(--time), so that folds are judged by what follows.")
-    trunk = model.details.get("trunk_gain_")
-    if trunk is not None and np.isfinite(trunk.standard_error):
-        said.insert(max(len(said) - 1, 0), trunk_sentence(trunk, model))
-    explained = explained_share(model)
-    if explained > GIVEN_AWAY:
-        sentence = f"The inputs give the target away (R2 {explained:.5f}): is one of them made from it?"
-        said.insert(max(len(said) - 1, 0), sentence)
-    return said
-
-
-def explained_share(model: Model) -> float:
-    """R2 of held-out predictions within tasks: levels that differ between tasks count for nothing; NaN if unknown."""
-    if model.held_out is None or model.gram is None:
-        return np.nan
-    errors = model.held_out.errors
-    judged = ~np.isnan(errors)
-    squares = float(model.gram.yy[judged].sum())
-    return 1 - float(model.gram.n[judged] @ errors[judged] ** 2) / squares if squares > 0 else np.nan
-
-
-def _chance(model: Model) -> Array | None:
-    found = model.details.get("own_chance_")  # files of earlier versions have none
-    return None if found is None else found.values
-
-
-def trunk_sentence(gain: Gain, model: Model) -> str:
-    """What a trunk gains, and how much of the predictions comes from where."""
-    if model.trunk is None:
-        return f"The trunk is left out: {without_gain(gain)} so predictions do without it."
-    shares = composition(model)
-    parts = listed([f"{100 * share:.0f} % {source}" for source, share in shares.items() if share >= LEAST_SHARE])
-    rest = "lines and curves" if model.details.get("nonlinear_helps_") else "lines alone"
-    return f"The trunk {lowers(gain)} beyond {rest}. Predictions are {parts}."
-
-
-def composition(model: Model) -> dict[str, float]:
-    """How much of the predictions, mean over tasks, is the trunk, the graph's, common to all tasks, and own data."""
-    trunk = np.zeros(int(model.seen.sum())) if model.trunk is None else model.trunk.shares[model.seen]
-    found = {"trunk": float(trunk.mean()), "kin along the graph": 0.0, "common to all tasks": 0.0, "own data": 0.0}
-    for part in model.parts:
-        found[part.coupling.source] += float(np.mean((1 - trunk) * part.shares))
-    return found
 
 
 def grouping(model: Model, kin: Kinship | None = None) -> str:
@@ -339,7 +275,7 @@ def account(fitted: Fitted, method: str, seconds: float, cross_validated: float 
     if cross_validated is not None:
         error = f"cross-validated error (RMSE, mean over tasks): {cross_validated:.4g}"
     kin = kinship(model)
-    said = [*verdict_of(model), f"graph: {grouping(model, kin)}"]
+    said = [*verdict_of(model), f"{'map' if is_map(model) else 'graph'}: {grouping(model, kin)}"]
     groups = group_lines(model, kin)
     found = beginning(groups, ACCOUNT, "summary() or the report")
     return [f"fitted {method} on {size} in {took}", error, *said, *found]
@@ -357,6 +293,14 @@ def standard_errors(model: Model) -> Array:
     found = np.full((len(model.labels), model.coef.shape[1] + 1), np.nan)
     if model.gram is not None and model.parts and model.coef.size <= UNKNOWNS:
         found[model.seen] = model.uncertainty.of_coefficients()
+    return found
+
+
+def level_errors(model: Model) -> Array:
+    """Standard errors (T,) of the levels at mean inputs; NaN where they are not known."""
+    found = np.full(len(model.labels), np.nan)
+    if model.gram is not None and model.parts and model.coef.size <= UNKNOWNS:
+        found[model.seen] = model.uncertainty.of_levels(model.mean_features)
     return found
 
 

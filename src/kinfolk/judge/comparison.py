@@ -16,10 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
-from kinfolk.judge.contestants import BOOSTING, Contestant, Transformer, contestants
+from kinfolk.judge.contestants import BOOSTING, TUNED, Contestant, Transformer, contestants
 from kinfolk.judge.errors import Errors, Gain
-from kinfolk.judge.verdict import HELPS, Verdict, effect_of, sharing_sentence
+from kinfolk.judge.of_model import graph_of, judged_gains, model_verdict
+from kinfolk.judge.verdict import AS_GOOD, HELPS, Verdict, as_good, chain_sentence, effect_of, sharing_sentence
 from kinfolk.methods.independent import Independent
+from kinfolk.methods.model import Model
 from kinfolk.progress import Callback, report
 from kinfolk.rows.columns import Columns, ruled
 from kinfolk.rows.fold_numbers import fold_of_rows
@@ -58,11 +60,15 @@ class Comparison:
     outcomes : what every method did
     folds : number of folds
     names : of the tasks, for sentences
+    tuned : the model of gamtlcv for all rows, if it was judged: what a fit says of it is said here too
+    constant : (T,), tasks whose target never varies
     """
 
     outcomes: Sequence[Outcome]
     folds: int
     names: Sequence[str] = ()
+    tuned: Model | None = None
+    constant: NDArray[np.bool_] | None = None
 
     @property
     def judged(self) -> dict[str, Errors]:
@@ -72,12 +78,12 @@ class Comparison:
 
     @property
     def use(self) -> str | None:
-        """The simplest method that is not more than one standard error of the difference behind the best."""
+        """The simplest method that surely loses next to nothing to the best."""
         judged = self.judged
         if not judged:
             return None
-        gains = {name: self.gain(next(iter(judged)), name) for name in judged}
-        level = [name for name, gain in gains.items() if gain.mean <= gain.standard_error]
+        best = next(iter(judged))
+        level = [name for name in judged if name == best or as_good(self.gain(best, name))]
         place = {o.contestant.name: o.contestant.simplicity for o in self.outcomes}
         return min(level, key=place.__getitem__)
 
@@ -109,7 +115,8 @@ class Comparison:
         left = self._not_judged()
         if not self.judged:
             return ["No method finished, so there is no verdict.", *left]
-        return [self._sharing(), *self._graph(), *self._for_whom(), f"Use {self.use}{self._why()}.", *left]
+        about = [self._sharing(), *self._chain(), *self._graph(), *self._for_whom()]
+        return [*about, f"Use {self.use}{self._why()}.", *left]
 
     def _sharing(self) -> str:
         sharing = [name for name in self.judged if name not in (OWN, MEAN)]
@@ -117,7 +124,20 @@ class Comparison:
             return "Whether sharing helps is not known: compare with independent and a method that shares."
         best = sharing[0]
         gain = self.gain(best, OWN)
-        return sharing_sentence(gain, int((self.judged[OWN].task_rows > 0).sum()), best)
+        lines = {o.contestant.name: o.contestant.lines for o in self.outcomes}
+        return sharing_sentence(gain, int((self.judged[OWN].task_rows > 0).sum()), best, lines=lines[best])
+
+    @property
+    def gains(self) -> dict[str, Gain] | None:
+        """What every step from a ridge per task to gamtlcv gains in a fit to all rows; None if that is not known."""
+        return None if self.tuned is None else judged_gains(self.tuned)
+
+    def _chain(self) -> list[str]:
+        """What the gain of gamtlcv is made of."""
+        verdict = None if self.tuned is None else model_verdict(self.tuned)
+        if verdict is None or verdict.chain is None:
+            return []
+        return [f"{TUNED} on all rows: {chain_sentence(verdict.gain, verdict.chain, verdict.unit)}"]
 
     def _for_whom(self) -> list[str]:
         """Who gains and who loses by the advice, if it shares anything."""
@@ -127,10 +147,15 @@ class Comparison:
         errors = self.judged[self.use]
         own = self.judged[OWN]
         names = self.names or [str(t) for t in range(len(own.task_rows))]
-        verdict = Verdict.of(errors.by_task(), own.by_task(), names, chance=errors.chance_of_rise(own))
+        chance = errors.chance_of_rise(own)
+        verdict = Verdict.of(errors.by_task(), own.by_task(), names, chance=chance, constant=self.constant)
         return [] if verdict is None else [f"With {self.use} {verdict.for_whom()}"]
 
     def _graph(self) -> list[str]:
+        """Whether a graph helps, by gamtlcv with and without it, or else by the best methods with and without one."""
+        of_tuned = None if self.tuned is None else graph_of(self.tuned)
+        if of_tuned is not None:
+            return [of_tuned]
         graphs = {o.contestant.name for o in self.outcomes if o.contestant.has_graph}
         best_graph = next((name for name in self.judged if name in graphs), None)
         best_other = next((name for name in self.judged if name not in graphs and name != BOOSTING), None)
@@ -150,7 +175,7 @@ class Comparison:
     def _why(self) -> str:
         best = next(iter(self.judged))
         if self.use != best:
-            return f": simpler than {best}, and within one standard error of it"
+            return f": simpler than {best}, and its error is higher by less than {percent(AS_GOOD)} at most"
         notes = {
             MEAN: ": the features do not help, so no method beats the mean of each task",
             BOOSTING: " (not a method of kinfolk): trees find more than lines do; gamtlcv with trunk=auto has both",
@@ -158,8 +183,7 @@ class Comparison:
         return notes.get(best, "")
 
     def _not_judged(self) -> list[str]:
-        missing = [f"{o.contestant.name} ({o.trouble})" for o in self.outcomes if o.errors is None]
-        return [f"Not judged, so not part of this advice: {'; '.join(missing)}."] if missing else []
+        return [f"{o.contestant.name}: {o.trouble}; skipped." for o in self.outcomes if o.errors is None]
 
     def lines(self) -> list[str]:
         """The table as text."""
@@ -257,8 +281,11 @@ def compare_rows(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what a method says about one fold is of no use here
         outcomes = list(_race(chosen, rows, fold, groups, time_limit, callback))
+        tuned = next(
+            (model for o in outcomes if (model := _on_all_rows(o, rows, groups, time_limit)) is not None), None
+        )
     names = [cut(str(label)) for label in rows.schema.labels.tolist()]
-    return Comparison(outcomes, int(fold.max()) + 1, names)
+    return Comparison(outcomes, int(fold.max()) + 1, names, tuned, _never_varies(rows))
 
 
 def outer_folds(rows: Rows, transformer: Transformer, *, cv: int, groups: Any, random_state: Any) -> NDArray[np.intp]:
@@ -267,6 +294,29 @@ def outer_folds(rows: Rows, transformer: Transformer, *, cv: int, groups: Any, r
     _, features, names = reader.fit_columns(rows)
     gram = rows.gram(features, names)
     return fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=random_state)
+
+
+def _on_all_rows(outcome: Outcome, rows: Rows, groups: Any, time_limit: float | None) -> Model | None:
+    """The model of a method that tells what its gain is made of; None without one, or if it takes too long."""
+    learn = outcome.contestant.learn
+    if learn is None or outcome.errors is None:
+        return None
+    try:
+        with limited(time_limit or SECONDS_GRAPH):
+            return learn(rows, groups)
+    except (OutOfTime, *BAD_FIT):
+        return None
+
+
+def _never_varies(rows: Rows) -> NDArray[np.bool_]:
+    """Tasks (T,) that have one and the same target in all of several rows."""
+    at = rows.targets()
+    T = len(rows.schema.labels)
+    low = np.full(T, np.inf)
+    high = np.full(T, -np.inf)
+    np.minimum.at(low, at.codes, at.y)
+    np.maximum.at(high, at.codes, at.y)
+    return (low == high) & (np.bincount(at.codes, minlength=T) > 1)
 
 
 def _race(
@@ -296,7 +346,8 @@ def _race(
         except OutOfTime:
             trouble = f"{done} of {len(folds)} folds within {seconds:g} s of processor time: raise the time limit"
         except BAD_FIT as error:
-            trouble = in_short(error)
+            missing = one.needs if rows.codes is not None else ""
+            trouble = f"needs {missing}" if missing else in_short(error)
         errors = None if trouble else _errors(rows, prediction, fold)
         yield Outcome(one, errors, process_time() - started, trouble)
 

@@ -21,6 +21,8 @@ from kinfolk.rows.gram import Array
 from kinfolk.rows.tasks import Rows
 
 BOOSTING = "lightgbm"
+TUNED = "gamtlcv"
+NONLINEAR = (TUNED, "rbf-gamtl")
 Predictor = Callable[[Rows], Array]  # predictions in the form of the rows' targets
 Transformer = Callable[[bool], Any]  # whether to scale -> a transformer of the columns without the task
 
@@ -29,7 +31,10 @@ Transformer = Callable[[bool], Any]  # whether to scale -> a transformer of the 
 class Contestant:
     """A method as a comparison runs it: `fit(training rows, their groups)` gives what predicts other rows.
 
-    `shares` says what tasks share, in one phrase; the simplest method has the lowest `simplicity`.
+    `shares` says what tasks share, in one phrase; the simplest method has the lowest `simplicity`. `lines`: whether it
+    is one of straight lines, so that whatever it gains over a ridge per task is the gain of sharing. `learn` gives the
+    model itself, of methods that tell what their gain is made of. `needs` says what not every table with a task column
+    has.
     """
 
     name: str
@@ -37,6 +42,9 @@ class Contestant:
     shares: str = ""
     simplicity: int = 1000
     has_graph: bool = False
+    lines: bool = True
+    learn: Callable[[Rows, Any], Model] | None = None
+    needs: str = ""
 
 
 def contestants(
@@ -57,13 +65,23 @@ def _contestant(asked: Any, transformer: Transformer, options: dict[str, Any]) -
         if name == BOOSTING:
             seed = options["random_state"]
             return Contestant(
-                BOOSTING, _boosted(transformer(False), seed), "boosted trees, task as category", simplicity=140
+                BOOSTING, _boosted(transformer(False), seed), "boosted trees, task as category", 140, lines=False
             )
         asked = all_methods()[name]()
         asked = with_known(asked, {"penalty": "cv", "scoring": "tasks", **options, **asked.quick})
     named: MultiTaskRegressor = asked
     has_graph = hasattr(named, "edge_confidence")  # learned by the method itself
-    return Contestant(named.name, _tuned(named, transformer, options), named.shares, named.simplicity, has_graph)
+    learn = _tuned(named, transformer, options)
+    return Contestant(
+        named.name,
+        lambda rows, groups: _predictor(learn(rows, groups)),
+        named.shares,
+        named.simplicity,
+        has_graph,
+        lines=named.name not in NONLINEAR,
+        learn=learn if named.name == TUNED else None,
+        needs=named.needs,
+    )
 
 
 def with_known(method: MultiTaskRegressor, options: dict[str, Any]) -> MultiTaskRegressor:
@@ -83,15 +101,19 @@ def find_method(name: str, *, extra: tuple[str, ...] = ()) -> str:
     raise ValueError(f"there is no method {name!r}.{guess} There are {', '.join(known.values())}.")
 
 
-def _tuned(method: MultiTaskRegressor, transformer: Transformer, options: dict[str, Any]) -> Callable[..., Predictor]:
-    def fit(rows: Rows, groups: Any) -> Predictor:
+def _tuned(method: MultiTaskRegressor, transformer: Transformer, options: dict[str, Any]) -> Callable[..., Model]:
+    def learn(rows: Rows, groups: Any) -> Model:
         fresh = clone(method).set_params(task=rows.schema.task)
         if fresh.features is None:
             fresh.set_params(features=transformer(not method.scales_itself))
         fitted, _ = fit_tuned(fresh, rows, groups=groups, **options)
-        return lambda new: predict_rows(fitted.model_, new)
+        return fitted.model_
 
-    return fit
+    return learn
+
+
+def _predictor(model: Model) -> Predictor:
+    return lambda new: predict_rows(model, new)
 
 
 def predict_rows(model: Model, rows: Rows) -> Array:

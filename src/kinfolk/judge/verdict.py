@@ -5,26 +5,33 @@ Every place that gives a verdict (command line, report, comparison, summary) tak
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
 
 from kinfolk.judge.errors import Gain, paired_gain
-from kinfolk.rows.gram import TINY, Array
+from kinfolk.rows.gram import Array
 from kinfolk.solvers.tolerances import SAME_ERRORS
-from kinfolk.words import amount, counted, listed, percent
+from kinfolk.words import amount, counted, listed, percent, written
 
 CLEAR = 2.0  # standard errors that make a difference
 LOSS = 0.05  # relative rise of a task's error from which it is named
-CHANCE = 0.025  # probability of such a rise by chance up to which it is clear
+FALSE = 0.05  # expected share of false ones among tasks whose rise is called clear
 NOTICEABLE = 0.005  # relative difference of errors that is too small to matter, however clear it is
 HELPS = "helps"
 HURTS = "hurts"
 SAME = "makes no clear difference"
 SLIGHT = "makes next to no difference"
 UNKNOWN = "is not judged"
+AS_GOOD = 0.01  # upper end of the loss below which a simpler method is advised
+LEAST_GRAPH = 0.05  # of the predictions: with less a graph is a map, whatever it gains
+WHOLE = 0.1  # gain from which per cents are written without a decimal
+STEPS = {"curves": "curves", "sharing": "sharing", "graph": "the graph", "trees": "trees"}  # of a chain, in words
+ONE_TASK = "There is one task only: nothing can be shared."
 
 
 def effect_of(gain: Gain) -> str:
@@ -46,75 +53,130 @@ def effect_of(gain: Gain) -> str:
     return HELPS if gain.mean > 0 else HURTS
 
 
-def sharing_sentence(gain: Gain, tasks: int, method: str = "this model") -> str:
-    """Whether a method that shares beats a ridge per task.
+def sharing_sentence(gain: Gain, tasks: int, method: str = "this model", *, lines: bool = True) -> str:
+    """Whether a method beats a ridge per task; if it has straight `lines`, that is by sharing.
 
     Examples
     --------
     >>> print(sharing_sentence(Gain(-0.2, 0.05), 12, "pooled"))
     Sharing hurts: the held-out error of pooled is higher than that of a ridge per task, by 20.0 % (standard error \
 5.0), mean over 12 tasks.
+    >>> print(sharing_sentence(Gain(0.2, 0.05), 12, "lightgbm", lines=False))
+    The held-out error of lightgbm is lower than that of a ridge per task, by 20.0 % (standard error 5.0), mean over \
+12 tasks.
     """
     effect = effect_of(gain)
     if effect == UNKNOWN:
-        return "There is one task only: nothing can be shared."
+        return ONE_TASK
+    start = f"Sharing {effect}: the" if lines else "The"
     over = f"mean over {counted(tasks, 'task')}"
     if abs(gain.mean) < SAME_ERRORS:
-        return f"Sharing {effect}: the held-out error of {method} is that of a ridge per task, {over}."
+        return f"{start} held-out error of {method} is that of a ridge per task, {over}."
     way = "lower" if gain.mean >= 0 else "higher"
     size = amount(gain.mean, gain.standard_error)
+    unclear = " That is no clear difference." if not lines and effect == SAME else ""
+    return f"{start} held-out error of {method} is {way} than that of a ridge per task, by {size}, {over}.{unclear}"
+
+
+def most_lost(gain: Gain) -> float:
+    """The upper end of what is lost by doing without a gain."""
+    return gain.mean + CLEAR * gain.standard_error
+
+
+def as_good(gain: Gain) -> bool:
+    """Whether doing without a gain loses next to nothing at most: what is not clear may still be large.
+
+    Examples
+    --------
+    >>> as_good(Gain(0.002, 0.001)), as_good(Gain(0.002, 0.02))
+    (True, False)
+    """
+    return most_lost(gain) < AS_GOOD
+
+
+def chain_sentence(gain: Gain, chain: Mapping[str, Gain], unit: str = "task") -> str:
+    """What a model gains over a straight-line ridge per task, and what every step on the way to it gives.
+
+    Examples
+    --------
+    >>> chain = {"curves": Gain(0.57, 0.02), "sharing": Gain(0.003, 0.01), "graph": Gain(0.0, 0.0)}
+    >>> chain_sentence(Gain(0.573, 0.02), chain, "airport")
+    '57 % less error than a straight-line ridge per airport: curves give 57, sharing 0, the graph 0.'
+    >>> chain_sentence(Gain(-0.012, 0.01), {"sharing": Gain(-0.012, 0.01), "graph": Gain(0.0, 0.0)})
+    '1.2 % more error than a straight-line ridge per task: sharing gives -1.2, the graph 0.0.'
+    """
+    places = 0 if abs(gain.mean) >= WHOLE else 1
+    sizes = [_hundredths(step.mean, places) for step in chain.values()]
+    verbs = [" give" if next(iter(chain)) == "curves" else " gives", *[""] * len(chain)]
+    parts = ", ".join(f"{STEPS[name]}{verb} {size}" for name, verb, size in zip(chain, verbs, sizes, strict=False))
+    whole = _hundredths(gain.mean, places)
+    how = (
+        "The same error as"
+        if float(whole) == 0
+        else f"{whole.lstrip('-')} % {'less' if gain.mean > 0 else 'more'} error than"
+    )
+    return f"{how} a straight-line ridge per {unit}: {parts}."
+
+
+def _hundredths(share: float, places: int) -> str:
+    return f"{round(100 * share, places) + 0.0:.{places}f}"  # plus zero: minus zero becomes zero
+
+
+def chain_errors(gain: Gain, chain: Mapping[str, Gain], tasks: int) -> str:
+    """The standard errors of a chain, and whether the whole of it is clear.
+
+    Examples
+    --------
+    >>> chain_errors(Gain(0.05, 0.03), {"curves": Gain(0.0, 0.0), "sharing": Gain(0.05, 0.03)}, 12)
+    'Mean over 12 tasks; standard errors: in all 3.0 and sharing 3.0. That is no clear difference.'
+    """
+    errors = {"in all": gain} | {STEPS[name]: step for name, step in chain.items()}
+    written = {name: f"{100 * step.standard_error:.1f}" for name, step in errors.items()}
+    parts = listed([f"{name} {size}" for name, size in written.items() if size not in ("0.0", "inf")])
+    unclear = " That is no clear difference." if effect_of(gain) == SAME else ""
+    return f"Mean over {counted(tasks, 'task')}; standard errors: {parts or 'below 0.1'}.{unclear}"
+
+
+def graph_helps(gain: Gain, share: float) -> bool:
+    """Whether a graph with a share in the predictions lowers the error enough to say that it helps."""
+    return gain.mean >= NOTICEABLE and share >= LEAST_GRAPH
+
+
+def graph_sentence(gain: Gain, share: float | None) -> str:
+    """What the graph of a tuned model does: it has a share in its predictions, or is a map to be read.
+
+    `gain` is what it gives to the predictions, or if it takes no part in them (None) what it would give.
+
+    Examples
+    --------
+    >>> graph_sentence(Gain(-0.003, 0.004), None)
+    'The graph is a map only: with it the held-out error would be higher by 0.3 % (standard error 0.4), so predictions \
+do without it.'
+    >>> graph_sentence(Gain(0.03, 0.01), 0.42), graph_sentence(Gain(0.03, 0.01), 0.02)
+    ('The graph helps: 42 % of the predictions come along it.', 'The graph makes next to no difference: 2 % of the \
+predictions come along it. Read it as a map.')
+    """
+    if share is None:
+        return f"The graph is a map only: {without_gain(gain)} so predictions do without it."
+    size = f"{100 * share:.0f} %" if share >= 0.005 else "less than 1 %"
+    along = f"{size} of the predictions come along it."
     return (
-        f"Sharing {effect}: the held-out error of {method} is {way} than that of a ridge per task, by {size}, {over}."
+        f"The graph {HELPS}: {along}" if graph_helps(gain, share) else f"The graph {SLIGHT}: {along} Read it as a map."
     )
 
 
-def graph_sentence(gain: Gain, used: bool) -> str:
-    """Whether the graph of a tuned model takes part in its predictions, and what it gains.
+def curves_sentence(mixture: Iterable[str], along: str | None) -> str:
+    """Which curves take part: of the features, or a walk along an input.
 
     Examples
     --------
-    >>> graph_sentence(Gain(-0.003, 0.004), False)
-    'The graph is a description only: with it the held-out error would be higher by 0.3 % (standard error 0.4), so \
-predictions do without it.'
-    """
-    if used:
-        return f"The graph {lowers(gain)} beyond the best methods without a graph."
-    return f"The graph is a description only: {without_gain(gain)} so predictions do without it."
-
-
-def curves_sentence(gain: Gain, mixture: Iterable[str], along: str | None) -> str:
-    """What curves gain, and a walk along an input, as far as the models of a mixture have them.
-
-    Examples
-    --------
-    >>> curves_sentence(Gain(0.03, 0.01), ["walk, random slopes", "random slopes"], "year")
-    "Levels that wander along 'year' help: they lower the held-out error by 3.0 % (standard error 1.0) beyond lines \
-alone."
+    >>> curves_sentence(["walk, random slopes", "random slopes"], "year")
+    "The curves are levels that wander along 'year'."
     """
     kinds = {name.partition(",")[0] for name in mixture}
-    parts = ["curves (splines of the features)"] if "curves" in kinds or "walk" not in kinds else []
+    parts = ["splines of the features"] if "curves" in kinds or "walk" not in kinds else []
     parts += [f"levels that wander along {along!r}"] if "walk" in kinds else []
-    said = listed(parts)
-    return f"{said[0].upper()}{said[1:]} {lowers(gain, plural=True)} beyond lines alone."
-
-
-def lowers(gain: Gain, *, plural: bool = False) -> str:
-    """What a part of a model does that takes part in the predictions.
-
-    Examples
-    --------
-    >>> lowers(Gain(0.03, 0.01)), lowers(Gain(0.0004, 0.0))
-    ('helps: it lowers the held-out error by 3.0 % (standard error 1.0)', 'makes next to no difference: it lowers the \
-held-out error by less than 0.1 %')
-    >>> lowers(Gain(0.03, 0.01), plural=True)
-    'help: they lower the held-out error by 3.0 % (standard error 1.0)'
-    """
-    worth = HELPS if gain.mean >= NOTICEABLE else SLIGHT
-    size = amount(gain.mean, gain.standard_error)
-    if plural:
-        verb, _, rest = worth.partition("s")  # help, or make next to no difference
-        return f"{verb}{rest}: they lower the held-out error by {size}"
-    return f"{worth}: it lowers the held-out error by {size}"
+    return f"The curves are {listed(parts)}."
 
 
 def without_gain(gain: Gain) -> str:
@@ -129,40 +191,40 @@ def without_gain(gain: Gain) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What sharing does to every task, against a ridge per task on the same held-out rows.
+    """What a model does to every task, against a straight-line ridge per task on the same held-out rows.
 
     Attributes
     ----------
     gain : relative fall of the error, mean over tasks
-    change : (T,), relative rise of every task's error: negative is better; NaN for tasks that were not judged
+    errors, own : (T,), of the model and of the ridge per task, in units of the target; NaN where one is not known
     names : of the tasks, as they stand in sentences
     chance : (T,), probability of such a rise by chance, NaN where it is unknown; None if it was not computed
-    single : tasks that have an error but no ridge of their own to compare with, as they have a single row
+    chain : what every step from the ridge to the model gains, if that is known
+    unit : what a task is, in a word: the name of the task column
+    lines : whether the model is one of straight lines, so that all of the gain is that of sharing
+    constant : (T,), tasks whose target never varies: they are named, not judged
+    untried : a sentence about what was not tried
     """
 
     gain: Gain
-    change: Array
+    errors: Array
+    own: Array
     names: Sequence[str]
     chance: Array | None = None
-    single: int = 0
+    chain: Mapping[str, Gain] | None = None
+    unit: str = "task"
+    lines: bool = True
+    constant: NDArray[np.bool_] | None = None
+    untried: str = ""
 
     @classmethod
-    def of(
-        cls,
-        errors: Array,
-        own: Array,
-        names: Sequence[str],
-        gain: Gain | None = None,
-        chance: Array | None = None,
-    ) -> Self | None:
+    def of(cls, errors: Array, own: Array, names: Sequence[str], gain: Gain | None = None, **about: Any) -> Self | None:
         """From the held-out errors of a model and of a ridge per task, both (T,); None if no task has both."""
         known = np.isfinite(errors) & np.isfinite(own)
         if not known.any():
             return None
         gain = gain or paired_gain(own[known] ** 2, errors[known] ** 2, np.ones(int(known.sum())))
-        change = np.where(known, errors / np.maximum(own, TINY) - 1, np.nan)
-        change[(own <= TINY) & (errors <= TINY)] = 0.0  # neither is off at all
-        return cls(gain, change, names, chance, int((np.isfinite(errors) & ~known).sum()))
+        return cls(gain, errors, own, names, **about)
 
     @property
     def effect(self) -> str:
@@ -170,60 +232,110 @@ class Verdict:
         return effect_of(self.gain)
 
     @property
+    def judged(self) -> NDArray[np.bool_]:
+        """Tasks (T,) with both errors."""
+        return np.isfinite(self.errors) & np.isfinite(self.own)
+
+    @property
     def tasks(self) -> int:
         """How many tasks were judged."""
-        return int(np.isfinite(self.change).sum())
+        return int(self.judged.sum())
+
+    @property
+    def varying(self) -> NDArray[np.bool_]:
+        """Tasks (T,) that were judged and whose target varies."""
+        return self.judged if self.constant is None else self.judged & ~self.constant
+
+    @property
+    def rise(self) -> Array:
+        """How far (T,) the error of every task lies above that of its own ridge; 0 for others."""
+        return np.where(self.varying, np.nan_to_num(self.errors) - np.nan_to_num(self.own), 0.0)
 
     def losers(self, *, clearly: bool) -> list[int]:
         """Tasks whose error is higher by `LOSS` or more than on their own, the largest loss first.
 
-        Those of which it is clear, or those of which it may be chance: few rows make any change large.
+        Those of which it is clear, or those of which it may be chance: few rows make any change large, and of many
+        tasks some lose by chance. Of those called clear one in twenty at most is expected to be wrong.
         """
-        change = np.nan_to_num(self.change, nan=-1.0)
-        clear = np.ones(len(change), bool) if self.chance is None else self.chance <= CHANCE
-        lost = np.flatnonzero((change >= LOSS) & (clear == clearly))
-        return lost[np.argsort(-change[lost], kind="stable")].tolist()
+        own = np.nan_to_num(self.own)
+        lost = np.flatnonzero((self.rise > 0) & (self.rise >= LOSS * own) & (self._clear() == clearly))
+        return lost[np.argsort(-self.rise[lost], kind="stable")].tolist()
+
+    def _clear(self) -> NDArray[np.bool_]:
+        """Tasks (T,) whose rise is clear among all that were tested (Benjamini and Hochberg)."""
+        clear = np.zeros(len(self.errors), bool)
+        if self.chance is None:
+            return clear
+        tested = self.varying & np.isfinite(self.chance)
+        if tested.any():
+            clear[tested] = stats.false_discovery_control(self.chance[tested]) <= FALSE
+        return clear
 
     def for_whom(self) -> str:
-        """How many tasks are better off, who loses, and who is not judged."""
-        better = int((self.change < 0).sum())
+        """How many tasks are better off, who loses, and who is not judged: every task is in one of these."""
+        better = int((self.rise < 0).sum())
+        worse = int((self.rise > 0).sum())
+        same = int(self.varying.sum()) - better - worse
         clear = [self._rise(t) for t in self.losers(clearly=True)]
         unclear = [self._rise(t) for t in self.losers(clearly=False)]
-        have = "has" if better == 1 else "have"
-        said = f"{better:,} of {counted(self.tasks, 'task')} {have} a lower error than alone"
-        if clear:
-            said = f"{said}; clearly higher: {listed(clear, 3)}"
-        if unclear:
-            said = f"{said}; higher by {percent(LOSS)} or more, perhaps by chance: {listed(unclear, 3)}"
-        if not clear and not unclear:
-            said = f"{said}, and none a clearly higher one"
-        return f"{said}.{self._unjudged()}"
+        have, whose = ("has", "its") if better == 1 else ("have", "their")
+        total = counted(int(self.varying.sum()), "task")
+        said = f"{better:,} of {total} {have} a lower error than with a ridge of {whose} own"
+        said += f", {same:,} the same" if same else ""
+        said += f", {worse:,} a higher one" if worse else ""
+        said += ", none of them clearly" if worse and not clear and not unclear else ""
+        said += f"; clearly: {listed(clear, 3)}" if clear else ""
+        said += f"; by {percent(LOSS)} or more, perhaps by chance: {listed(unclear, 3)}" if unclear else ""
+        return " ".join([f"{said}.", *self._not_judged()])
 
     def _rise(self, t: int) -> str:
-        """A task and its loss; beyond twice, the own error was small by chance, and the ratio says nothing."""
-        size = percent(self.change[t], sign=True) if self.change[t] < 1 else "at least twice"
-        return f"{self.names[t]} ({size})"
+        """A task and its two errors, in units of the target."""
+        return f"{self.names[t]} ({written(float(self.errors[t]))} instead of {written(float(self.own[t]))})"
 
-    def _unjudged(self) -> str:
-        if not self.single:
-            return ""
-        verb = "has no ridge of its own and is" if self.single == 1 else "have no ridge of their own and are"
-        return f" {counted(self.single, 'task')} with a single row {verb} not judged."
+    def _not_judged(self) -> list[str]:
+        """Tasks that are in no count: without variation, with a single row, without rows that were held out."""
+        said = []
+        constant = np.zeros(len(self.errors), bool) if self.constant is None else self.constant
+        if constant.any():
+            verb = "has" if constant.sum() == 1 else "have"
+            who = listed([self.names[t] for t in np.flatnonzero(constant).tolist()], 3)
+            said.append(f"{counted(int(constant.sum()), 'task')} {verb} a target that never varies: {who}.")
+        single = int((np.isfinite(self.errors) & ~np.isfinite(self.own) & ~constant).sum())
+        if single:
+            verb = "has no ridge of its own and is" if single == 1 else "have no ridge of their own and are"
+            said.append(f"{counted(single, 'task')} with a single row {verb} not judged.")
+        unseen = int((~np.isfinite(self.errors) & ~constant).sum())
+        if unseen:
+            said.append(f"{counted(unseen, 'task')} without held-out rows {'is' if unseen == 1 else 'are'} not judged.")
+        return said
 
     def next_step(self) -> str:
-        """What to do about it."""
+        """What to do about it, and what else there is to try."""
+        return " ".join([f"What to do: {self._advice()}", *([self.untried] if self.untried else [])])
+
+    def _advice(self) -> str:
         if self.effect == HELPS:
             lost = len(self.losers(clearly=True))
             who = "task that clearly loses" if lost == 1 else "tasks that clearly lose"
-            alone = f" For the {who}, predict with a ridge per task (Independent)." if lost else ""
-            return f"What to do: use this model.{alone}"
+            return "use this model." + (f" For the {who}, predict with a ridge per task (Independent)." if lost else "")
         if self.effect == HURTS:
-            return "What to do: fit a ridge per task (Independent), or let `kinfolk compare` find what is better."
-        return (
-            "What to do: a ridge per task (Independent) is simpler and predicts as well; the graph may still be read."
-        )
+            return "fit a ridge per task (Independent), or let `kinfolk compare` find what is better."
+        if as_good(self.gain):
+            return f"a ridge per task (Independent) is simpler and loses less than {percent(AS_GOOD)} at most."
+        most = percent(most_lost(self.gain))
+        return f"keeping this model is safe; a ridge per task (Independent) may have up to {most} more error."
 
-    def sentences(self) -> list[str]:
-        """The verdict, for whom, and what to do next."""
-        first = sharing_sentence(self.gain, self.tasks)
-        return [first] if self.effect == UNKNOWN else [first, self.for_whom(), self.next_step()]
+    def first(self) -> list[str]:
+        """What is gained, by which steps where that is known, and how sure that is."""
+        if self.chain is None:
+            return [sharing_sentence(self.gain, self.tasks, lines=self.lines)]
+        said = chain_sentence(self.gain, self.chain, self.unit)
+        if self.effect == UNKNOWN:
+            return [said, ONE_TASK]
+        return [said, chain_errors(self.gain, self.chain, self.tasks)]
+
+    def sentences(self, remarks: Sequence[str] = ()) -> list[str]:
+        """The verdict, for whom, remarks about parts of the model, and what to do next."""
+        if self.effect == UNKNOWN:
+            return [*self.first(), *remarks]
+        return [*self.first(), self.for_whom(), *remarks, self.next_step()]

@@ -31,6 +31,7 @@ CURVES_RIDGE = 1e-4  # wide bumps are nearly collinear: without it their mean ha
 NEAR = tuple(10.0 ** np.arange(-1, 1.5, 0.5))  # penalties of a head, over the best one of the last setting
 MOST_CURVES = 4  # inputs that are bent: those whose curves explain most
 MOST_TERMS = 20  # of all curves together
+OWN_TERMS = (1, 2, 3, 5, 8, MOST_TERMS)  # of every curve that a ridge per task may have
 STEPS = 200  # of their mixed model: with more, errors change little beside what curves gain
 DRAFT_STEPS = 60  # the same on folds
 MOST_NUMBERS = 3_000_000  # in the statistics of splines: beyond, they cost more than all that is tried beside them
@@ -174,28 +175,37 @@ def search_splines(found: FeatureSearch, lines: Search) -> Search:
     features = found.features
     assert isinstance(features, SplineFeatures)
     d = lines.folds.total.n_features
+    D = found.folds.total.n_features
     members = []
-    used = []
+    curves: list[NDArray[np.intp]] = []  # the terms of every curve, the smoothest first
     if len(features.columns_):
         whole = BentSlopes(d, features.terms, features.walk_terms)
         members.append(Member(f"curves, {SLOPES}", whole, draft=replace(whole, steps=DRAFT_STEPS)))
-        used.append(whole.columns(found.folds.total))
+        curves.extend(whole.columns(found.folds.total)[:-d].reshape(-1, features.terms))
     if features.walk_terms:
-        D = found.folds.total.n_features
-        used.append(np.concatenate([np.arange(features.walk_terms), np.arange(D - d, D)]))
-        members.append(_walk_member(used[-1]))
+        curves.append(np.arange(features.walk_terms))
+        members.append(_walk_member(np.concatenate([curves[-1], np.arange(D - d, D)])))
     for member in members:
         search.tried[member.name] = member, search.trial_on(member, range(len(found.folds)))
-    own = _own_curves(found.folds, np.unique(np.concatenate(used)))
+    own = _own_curves(found.folds, curves, np.arange(D - d, D))
     search.yardsticks[OWN_CURVES] = search.trial_on(own, range(len(found.folds)))
     return search
 
 
-def _own_curves(folds: Folds, columns: NDArray[np.intp]) -> Member:
-    """A ridge per task on these features: curves without any sharing."""
-    units = feature_scale(folds.total)[columns]
-    penalty = choose_penalty(Independent().prepare, folds.on_columns(columns).rescaled(units).with_rows(), "tasks").best
-    return Member(OWN_CURVES, OnColumns(Independent(penalty=penalty), columns, units), parameters={"penalty": penalty})
+def _own_curves(folds: Folds, curves: list[NDArray[np.intp]], lines: NDArray[np.intp]) -> Member:
+    """A ridge per task on curves without any sharing: the first terms of each, as many as are best.
+
+    A mixed model learns from all tasks how smooth curves are; a ridge on all terms would lose by their number alone.
+    """
+    scale = feature_scale(folds.total)
+    tried = []
+    for count in sorted({min(count, max(map(len, curves))) for count in OWN_TERMS}):
+        columns = np.concatenate([*(terms[:count] for terms in curves), lines])
+        part = folds.on_columns(columns).rescaled(scale[columns]).with_rows()
+        tried.append((columns, choose_penalty(Independent().prepare, part, "tasks")))
+    columns, chosen = min(tried, key=lambda one: float(one[1].errors.min()))
+    ridge = OnColumns(Independent(penalty=chosen.best), columns, scale[columns])
+    return Member(OWN_CURVES, ridge, parameters={"penalty": chosen.best})
 
 
 def _walk_member(columns: NDArray[np.intp]) -> Member:

@@ -74,6 +74,7 @@ class GFL(AlongGraph):
     shares: ClassVar[str] = "graph of correlated targets"
     simplicity: ClassVar[int] = 100
     quick: ClassVar[dict[str, Any]] = {"tol": 1e-3, "max_iter": 1000}
+    needs: ClassVar[str] = "all tasks measured at the same rows"
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {"sparsity": (1e-3, 1e-2), "fusion": (1e-4, 1e-3, 1e-2, 1e-1)}
 
     sparsity: float = number(0.01, above=0, hint="it may be tiny")

@@ -70,6 +70,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     simplicity : rank among methods of equal error; the simplest has the lowest
     default_grid : values by parameter that `tune` tries
     quick : parameters for a comparison of many methods, where errors settle long before the last digits do
+    needs : what a table with a task column must have beyond that, in words
     scales_itself : whether columns need no common scale before it
     alone : whether it fits every task as if it were the only one
 
@@ -89,6 +90,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     simplicity: ClassVar[int] = 100
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {}
     quick: ClassVar[dict[str, Any]] = {}
+    needs: ClassVar[str] = ""
     scales_itself: ClassVar[bool] = False
     alone: ClassVar[bool] = False
 

@@ -320,6 +320,18 @@ class Model:
             )
         return tuple(part.map(self.known) for part in self.parts if (part.shares > 0).any())
 
+    @property
+    def mean_features(self) -> Array:
+        """Mean (d,) of the features over all rows; 0 if the rows are not known."""
+        if self.gram is None or not self.gram.n.any():
+            return np.zeros(self.coef.shape[1])
+        return np.average(self.gram.x_mean, axis=0, weights=self.gram.n)
+
+    @property
+    def levels(self) -> Array:
+        """What the lines and curves of every task (T,) predict at the mean of all inputs."""
+        return self.intercept + self.coef @ self.mean_features
+
     @cached_property
     def uncertainty(self) -> Uncertainty:
         """Noise of every task and how tasks differ, learned at the first call."""

@@ -170,9 +170,14 @@ class Uncertainty:
             S = self.covariance(errors, tasks)
             variance = np.einsum("dp,tpq,dq->td", back, S, back)
             slopes = slopes + errors.part.shares[:, None] * np.sqrt(np.maximum(variance, 0.0))
-        # The intercept is the prediction at x = 0, without the noise of a new observation.
-        at_zero = self.std(np.zeros_like(slopes), tasks) ** 2 - self.wider**2 * self.noise
-        return np.column_stack([np.sqrt(np.maximum(at_zero, 0.0)), self.wider * np.sqrt(self.kappa) * slopes])
+        return np.column_stack([self.of_levels(np.zeros(slopes.shape[1])), self.wider * np.sqrt(self.kappa) * slopes])
+
+    def of_levels(self, x: Array) -> Array:
+        """Standard errors (T,) of what is predicted at the features x (d,); at 0 this is the intercept."""
+        tasks = np.arange(len(self.noise))
+        # Without the noise of a new observation.
+        variance = self.std(np.tile(x, (len(tasks), 1)), tasks) ** 2 - self.wider**2 * self.noise
+        return np.sqrt(np.maximum(variance, 0.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,8 @@ ROUNDS = 3  # of an alternation, for more than MANY tasks: the first give nearly
 class TaskErrors:
     """Root mean squared errors (T,) by method, NaN for tasks without rows, and how they came about, in words.
 
-    `chance` is the probability by task that the model's error lies so far above that of the own ridge by chance.
+    `chance` is the probability by task that the model's error lies so far above that of the own ridge by chance;
+    `of_fit` whether the errors are those by which the fit chose its parameters, which the model brings along.
     """
 
     model: Array
@@ -42,6 +43,7 @@ class TaskErrors:
     protocol: str
     others: dict[str, Array] = field(default_factory=dict)
     chance: Array | None = None
+    of_fit: bool = False
 
 
 def same_rows(one: GramStats | None, two: GramStats, *, learned: bool = False) -> bool:
@@ -109,9 +111,8 @@ def _of_own_folds(model: Model, held_out: HeldOut, own: Errors, pooled: Errors, 
     )
     chance = model.details.get("own_chance_")
     others = {"without graph": held_out.without_graph}
-    return TaskErrors(
-        held_out.errors, by_task, pooled.by_task(), said, others, None if chance is None else chance.values
-    )
+    chances = None if chance is None else chance.values
+    return TaskErrors(held_out.errors, by_task, pooled.by_task(), said, others, chances, of_fit=known is not None)
 
 
 def _folds(model: Model, rows: Rows, X: Array, gram: GramStats, groups: Any) -> Folds:

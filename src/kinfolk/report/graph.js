@@ -16,7 +16,8 @@ const graph = {};
 const drawGraph = () => {
   takeLevel(view.fitted);
   canvas.classList.add("graph");
-  canvas.setAttribute("aria-label", `Graph of ${T} tasks`);
+  canvas.setAttribute("aria-label", `${D.map ? "Map" : "Graph"} of ${T} tasks`);
+  if (D.map) $("picture-title").textContent = "A map: which tasks are alike";
   graph.world = svg("g", {});
   graph.lines = svg("g", { "aria-hidden": "true" });
   graph.near = svg("g", { "aria-hidden": "true" });  // edges of the open task, above all others
@@ -62,11 +63,14 @@ const moveAll = () => {
   graph.drawn = graph.width;
   if (T <= LABELLED) placeLabels();
 };
+// Nodes of a higher level are larger: from 0.7 to 1.3 times the usual radius.
+const heights = (D.tasks.level || []).filter((v) => v !== null), lowest = Math.min(...heights), highest = Math.max(...heights);
+const bySize = (t) => (highest > lowest && D.tasks.level[t] !== null ? 0.7 + (0.6 * (D.tasks.level[t] - lowest)) / (highest - lowest) : 1);
 const moveNode = (t) => {
   const [x, y] = graph.place(graph.at[t]);
   const node = graph.nodes[t];
   node.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)}) scale(${1 / graph.zoom.k})`);
-  const grow = Math.min(Math.sqrt(graph.zoom.k), 2.5);
+  const grow = Math.min(Math.sqrt(graph.zoom.k), 2.5) * bySize(t);
   sized(graph.circles[t].dot, graph.r * grow);
   graph.circles[t].ring?.setAttribute("r", graph.r * grow);  // a self-loop, above the dot
   graph.circles[t].ring?.setAttribute("cy", -1.5 * graph.r * grow);
@@ -147,7 +151,8 @@ const drawEdges = () => {
   if (view.levels.length > 1) limits.unshift(`The slider shows ${view.path}.`);
   const coloured = D.groupless ? "one colour: there are no groups" : "colour is group";
   const drawn = few ? `Line width is edge weight, ${coloured}.` : "No two tasks are joined in this graph.";
-  $("picture-said").textContent = [drawn, D.limit, ...limits].join(" ");
+  const sizes = heights.length && highest > lowest ? "Larger nodes have a higher level at mean inputs." : "";
+  $("picture-said").textContent = [D.map, drawn, sizes, D.limit, ...limits].filter(Boolean).join(" ");
   markGraph();
 };
 const markGraph = () => {

@@ -97,6 +97,22 @@ const frame = (id, xs, ys, labels) => {
     svg("text", { transform: `translate(12 ${box.top + box.height / 2}) rotate(-90)`, "text-anchor": "middle" }, labels[1]));
   return { chart, X, Y };
 };
+const drawChain = () => {
+  if (!D.gains) return;
+  $("chain").hidden = false;
+  const left = [100];
+  for (const step of D.gains) left.push(left[left.length - 1] - 100 * step.mean);
+  const most = Math.max(...left), size = (v) => (260 * Math.max(v, 0)) / most, labels = [D.ridge, ...D.gains.map((step) => `+ ${step.label}`)];
+  const digits = Math.abs(100 - left[left.length - 1]) < 10 ? 1 : 0, rounded = (v) => (Math.round(v * 10 ** digits) / 10 ** digits + 0).toFixed(digits);
+  const change = (k) => {
+    const { mean, error } = D.gains[k - 1], se = error ? ` ± ${(100 * error).toFixed(1)}` : "";
+    return mean ? `${mean > 0 ? "−" : "+"}${rounded(100 * Math.abs(mean))}${se}` : "no part";
+  };
+  fill($("chain-plot"), { viewBox: `0 0 640 ${26 * left.length}` }, left.flatMap((v, k) => [
+    svg("text", { x: 222, y: 26 * k + 17, "text-anchor": "end" }, cut(labels[k], 34)),
+    svg("rect", { class: "bar-fill", x: 230, y: 26 * k + 4, width: size(v), height: 18 }),
+    svg("text", { x: 236 + size(v), y: 26 * k + 17 }, k ? `${rounded(v)}  (${change(k)})` : "100")]));
+};
 const drawErrors = () => {
   const own = columns("own"), error = columns("error");
   const both = D.names.map((_, t) => t).filter((t) => own[t] !== null && error[t] !== null);
@@ -160,7 +176,7 @@ const coefficientPart = (t, all) => {
   const rest = order.length - shown.length;
   const se = D.coef_se ? D.coef_se[t] : null, range = (j) => se && se[j] !== null;
   const interval = (j) => `${brief(own[j] - 1.645 * se[j])} to ${brief(own[j] + 1.645 * se[j])}`, brief = (v) => say(v, 3, 3);
-  const said = `Bars are coefficient times the spread of the feature within tasks, largest first${mean ? "; the diamond is the mean of the group" : ""}${se ? "; the thin line is the 90 % interval" : ""}. Numbers are coefficients. Intercept ${say(columns("intercept")[t])}.${D.tasks.trunk ? ` These are the lines beside the trunk; they make ${Math.round(100 - D.tasks.trunk[t])}\u00a0% of the predictions.` : ""}`;
+  const said = `Bars are coefficient times the spread of the feature within tasks, largest first${mean ? "; the diamond is the mean of the group" : ""}${se ? "; the thin line is the 90 % interval" : ""}. Numbers are coefficients.${columns("level") ? ` Level at mean inputs ${say(columns("level")[t])}.` : ""}${D.tasks.trunk ? ` These are the lines beside the trunk; they make ${Math.round(100 - D.tasks.trunk[t])}\u00a0% of the predictions.` : ""}`;
   const holder = el("div", { id: "coefficients" }, el("p", { class: "said" }, said), el("div", { class: "bars" }, ...shown.flatMap((j) => [
     el("span", { title: cut(D.features[j], 200) }, el("bdi", {}, D.features[j])), bar(effect(own, j), mean && effect(mean, j), most, range(j) ? se[j] * D.spread[j] : 0),
     el("span", { class: "number", title: mean ? `group mean ${say(mean[j])}` : null }, say(own[j], 4),
@@ -344,6 +360,7 @@ const start = () => {
   drawLegend();
   ({ graph: drawGraph, matrix: drawMatrix, tree: drawTree })[view.kind]();
   drawTable();
+  drawChain();
   if (D.errors) drawErrors();
   $("kinds").hidden = !D.kinds || !D.kinds.length;
   $("kinds-brackets").hidden = !(D.kinds || []).some((text) => / beside |\(elsewhere /.test(text));

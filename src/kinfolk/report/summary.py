@@ -13,6 +13,7 @@ from kinfolk.explain.contributions import contributions
 from kinfolk.explain.kin import Kinship, kinship
 from kinfolk.explain.roles import roles
 from kinfolk.explain.summary import SAID, each_group, standard_errors
+from kinfolk.judge.of_model import is_map, task_word
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.plots import OUTLIER, PALETTE
@@ -20,7 +21,7 @@ from kinfolk.progress import Callback, report
 from kinfolk.report.errors import TaskErrors, task_errors
 from kinfolk.report.plain import in_text, plain_names, short
 from kinfolk.report.views import task_groups, view_of
-from kinfolk.report.words import certificate, effect_word, headline, settings
+from kinfolk.report.words import certificate, chain, effect_word, headline, page_verdict, settings
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows, task_codes
 from kinfolk.words import beginning, counted, written
@@ -31,6 +32,7 @@ POINTS_PER_TASK = 60
 SHOWN = 2_500  # tasks that the page holds: those with most rows
 UNKNOWNS = 4_000  # T times d up to which contributions are computed: the inverse of the system is then held whole
 FIXED = {"version": __version__, "palette": list(PALETTE), "outlier": OUTLIER}  # the same for every model
+MAP = "This graph is a map of who is alike: it has no noticeable part in the predictions."
 LISTED = 10  # tasks listed beside a task, by their share
 
 
@@ -111,9 +113,13 @@ def _sentences(
 ) -> dict[str, Any]:
     """What the report says in words: the verdict, its effect, what makes every group, and how the fit went."""
     said = each_group(model, kin, [in_text(name) for name in names])
+    verdict = page_verdict(model, names, errors)
     return {
         "headline": headline(model, names, group, errors, kin),
-        "effect": effect_word(errors),
+        "effect": effect_word(verdict),
+        "gains": chain(verdict),
+        "map": MAP if is_map(model) else "",
+        "ridge": f"straight-line ridge per {task_word(model)}",
         "kinds": beginning(said, SAID, "model.summary().groups"),
         "course": certificate(model),
     }
@@ -160,6 +166,7 @@ def _table(model: Model, group: NDArray[np.intp], errors: TaskErrors | None, sho
     columns: list[tuple[str, str, str, Any]] = [("group", "group", "a dash: stands alone", group.tolist())]
     if model.gram is not None:
         columns.append(("rows", "rows", "rows of the task in the fit", short(model.gram.n)))
+        columns.append(("level", "level", "what the model predicts at the mean of all inputs", short(model.levels)))
     if model.structure is not None and not model.structure.edges_are:
         graph = model.structure.graph()
         columns += [
@@ -183,7 +190,7 @@ def _table(model: Model, group: NDArray[np.intp], errors: TaskErrors | None, sho
     values = {key: [column[t] for t in shown] for key, _, _, column in columns}
     return {
         "columns": [{"key": key, "label": label, "help": text} for key, label, text, _ in columns],
-        "tasks": values | {"intercept": short(model.intercept[shown])},
+        "tasks": values,
     }
 
 

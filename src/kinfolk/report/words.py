@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from kinfolk.explain.groups import BY_DEGREES, only_loose, without_groups
 from kinfolk.explain.kin import Kinship
-from kinfolk.explain.summary import title, verdict_of
-from kinfolk.judge.verdict import HELPS, HURTS, Verdict
+from kinfolk.explain.summary import title
+from kinfolk.judge.of_model import constant_targets, has_lines_only, model_verdict, task_word, verdict_of
+from kinfolk.judge.verdict import HELPS, HURTS, STEPS, Verdict
 from kinfolk.methods.model import Model
 from kinfolk.report.errors import TaskErrors
 from kinfolk.report.plain import in_text, short
@@ -39,27 +40,38 @@ def headline(
 ) -> list[str]:
     """The verdict first: does sharing help, whom, what to do; then the groups, who stands alone, the size."""
     shown = [in_text(name) for name in names]
-    return [*_verdict(model, shown, errors), *_grouping(model, shown, groups, kin), _size(model)]
+    verdict = page_verdict(model, shown, errors)
+    return [*verdict_of(model, shown, verdict), *_grouping(model, shown, groups, kin), _size(model)]
 
 
-def effect_word(errors: TaskErrors | None) -> str:
-    """What sharing does by these errors, in one word for the style sheet: helps, hurts, or nothing."""
-    verdict = None if errors is None else Verdict.of(errors.model, errors.own, ())
+def page_verdict(model: Model, names: list[str], errors: TaskErrors | None) -> Verdict | None:
+    """By the errors that the model brings along, or else by those of the rows given to the page."""
+    if errors is None or errors.of_fit:
+        return model_verdict(model, names, in_text(task_word(model)))
+    constant = constant_targets(model)
+    lines = has_lines_only(model)
+    return Verdict.of(errors.model, errors.own, names, chance=errors.chance, lines=lines, constant=constant)
+
+
+def effect_word(verdict: Verdict | None) -> str:
+    """What the model does by its verdict, in one word for the style sheet: helps, hurts, or nothing."""
     return verdict.effect if verdict is not None and verdict.effect in (HELPS, HURTS) else ""
+
+
+def chain(verdict: Verdict | None) -> list[dict[str, Any]] | None:
+    """The steps from a straight-line ridge per task to the model, for the chart; None if they are not known."""
+    if verdict is None or verdict.chain is None:
+        return None
+    return [
+        {"name": name, "label": STEPS[name], "mean": float(gain.mean), "error": short(gain.standard_error, 3)}
+        for name, gain in verdict.chain.items()
+    ]
 
 
 def _size(model: Model) -> str:
     task = None if model.columns is None else model.columns.task
     column = f" (column {in_text(task)})" if isinstance(task, str) else ""
     return f"{title(model)}{column}."
-
-
-def _verdict(model: Model, names: list[str], errors: TaskErrors | None) -> list[str]:
-    """By the errors of the report, or else by those that the model brings along."""
-    if errors is None:
-        return verdict_of(model, names)
-    verdict = Verdict.of(errors.model, errors.own, names, chance=errors.chance)
-    return verdict_of(model, names, verdict) if verdict is not None else []
 
 
 def _grouping(model: Model, names: list[str], groups: NDArray[np.intp], kin: Kinship | None) -> list[str]:

@@ -1,0 +1,156 @@
+"""The verdict that a fitted model brings along: its held-out errors, and what its parts do, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.judge.errors import Gain
+from kinfolk.judge.verdict import (
+    HELPS,
+    NOTICEABLE,
+    SLIGHT,
+    Verdict,
+    curves_sentence,
+    graph_helps,
+    graph_sentence,
+    without_gain,
+)
+from kinfolk.methods.model import Model
+from kinfolk.words import cut, listed
+
+GIVEN_AWAY = 0.999  # R2 of held-out rows that measurements do not reach unless an input holds the target
+LEAST_SHARE = 0.005  # of the predictions, that a sentence mentions
+CONSTANT = 1e-12  # of a task's mean: targets that vary less are constant but for rounding
+ALONG_GRAPH = "kin along the graph"  # as a source of predictions
+NO_TREES = 'Boosted trees were not tried: trunk="auto" judges them.'
+
+
+def model_verdict(model: Model, names: Sequence[str] | None = None, unit: str | None = None) -> Verdict | None:
+    """The verdict by the held-out errors that a model brings along; None if it brings none."""
+    own = model.details.get("own_errors_")
+    if model.held_out is None or own is None:
+        return None
+    chance = model.details.get("own_chance_")  # files of earlier versions have none
+    return Verdict.of(
+        model.held_out.errors,
+        own.values,
+        names or _names(model),
+        model.details.get("own_gain_"),
+        chance=None if chance is None else chance.values,
+        chain=judged_gains(model),
+        unit=unit or task_word(model),
+        lines=has_lines_only(model),
+        constant=constant_targets(model),
+        untried="" if "trunk_gain_" in model.details else NO_TREES,
+    )
+
+
+def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdict | None = None) -> list[str]:
+    """What held-out errors say about a model and its parts: those given, or those that the model brings along."""
+    verdict = verdict or model_verdict(model, names)
+    remarks = _remarks(model)
+    return remarks if verdict is None else verdict.sentences(remarks)
+
+
+def _names(model: Model) -> list[str]:
+    return [cut(str(label)) for label in model.labels.tolist()]
+
+
+def task_word(model: Model) -> str:
+    """What a task is, in a word: the name of the task column."""
+    task = None if model.columns is None else model.columns.task
+    return cut(task) if isinstance(task, str) and task.strip() else "task"
+
+
+def has_lines_only(model: Model) -> bool:
+    """Whether the predictions are straight lines, without curves or trees."""
+    return model.trunk is None and (model.columns is None or model.columns.basis is None)
+
+
+def constant_targets(model: Model) -> NDArray[np.bool_] | None:
+    """Tasks (T,) whose target never varies; None if the rows are not known."""
+    if model.gram is None:
+        return None
+    spread = np.sqrt(np.maximum(model.gram.yy, 0.0) / np.maximum(model.gram.n, 1.0))
+    return (model.gram.n > 1) & (spread <= CONSTANT * np.abs(model.gram.y_mean))
+
+
+def judged_gains(model: Model) -> dict[str, Gain] | None:
+    """The chain of gains without steps that were not tried; None for methods that have no chain."""
+    gains = model.details.get("gains_")
+    if gains is None:
+        return None
+    tried = {"curves": model.details.get("nonlinear_gain_") is not None, "trees": "trunk_gain_" in model.details}
+    return {name: Gain(*gain) for name, gain in gains.items() if tried.get(name, True)}
+
+
+def _remarks(model: Model) -> list[str]:
+    """Sentences about the parts of a model: graph, curves, trees, time."""
+    details = model.details
+    said = []
+    graph = graph_of(model)
+    if graph is not None:
+        said.append(graph)
+    if "splines_" in details:
+        walk = details["splines_"].walk
+        along = None if walk is None else model.feature_names[model.curve_terms + walk]
+        said.append(curves_sentence(details["mixture_"], along))
+    if details.get("nonlinear_gain_", "tried") is None:
+        said.append("Curves were not tried: the table is too large for them.")
+    time = details.get("time_column_")
+    if time is not None:
+        sentence = f"Rows of a task follow each other by {time!r}: to predict later ones, fit with time={time!r} "
+        said.append(f"{sentence}(--time), so that folds are judged by what follows.")
+    trunk = details.get("trunk_gain_")
+    if trunk is not None and np.isfinite(trunk.standard_error):
+        said.append(trunk_sentence(trunk, model))
+    explained = explained_share(model)
+    if explained > GIVEN_AWAY:
+        said.append(f"The inputs give the target away (R2 {explained:.5f}): is one of them made from it?")
+    return said
+
+
+def explained_share(model: Model) -> float:
+    """R2 of held-out predictions within tasks: levels that differ between tasks count for nothing; NaN if unknown."""
+    if model.held_out is None or model.gram is None:
+        return np.nan
+    errors = model.held_out.errors
+    judged = ~np.isnan(errors)
+    squares = float(model.gram.yy[judged].sum())
+    return 1 - float(model.gram.n[judged] @ errors[judged] ** 2) / squares if squares > 0 else np.nan
+
+
+def graph_of(model: Model) -> str | None:
+    """What the graph of a tuned model does, in a sentence; None if that was not judged."""
+    gain = model.details.get("gain_")
+    if gain is None or not np.isfinite(gain.standard_error):
+        return None
+    return graph_sentence(Gain(*gain), composition(model)[ALONG_GRAPH] if model.details["graph_helps_"] else None)
+
+
+def is_map(model: Model) -> bool:
+    """Whether the graph of a tuned model is there to be read alone: it takes no part that anybody would notice."""
+    if "graph_helps_" not in model.details:
+        return False
+    return not (model.details["graph_helps_"] and graph_helps(model.details["gain_"], composition(model)[ALONG_GRAPH]))
+
+
+def trunk_sentence(gain: Gain, model: Model) -> str:
+    """How much of the predictions comes from boosted trees, or another trunk, and why there is none of it."""
+    if model.trunk is None:
+        return f"The trunk is left out: {without_gain(gain)} so predictions do without it."
+    shares = composition(model)
+    parts = listed([f"{100 * share:.0f} % {source}" for source, share in shares.items() if share >= LEAST_SHARE])
+    return f"The trunk {HELPS if gain.mean >= NOTICEABLE else SLIGHT}: predictions are {parts}."
+
+
+def composition(model: Model) -> dict[str, float]:
+    """How much of the predictions, mean over tasks, is the trunk, the graph's, common to all tasks, and own data."""
+    trunk = np.zeros(int(model.seen.sum())) if model.trunk is None else model.trunk.shares[model.seen]
+    found = {"trunk": float(trunk.mean()), ALONG_GRAPH: 0.0, "common to all tasks": 0.0, "own data": 0.0}
+    for part in model.parts:
+        found[part.coupling.source] += float(np.mean((1 - trunk) * part.shares))
+    return found
