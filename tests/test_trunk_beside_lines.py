@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from kinfolk import GAMTLCV, load
-from kinfolk.explain.summary import composition
+from kinfolk.judge.of_model import composition
 from kinfolk.methods.rbf_search import TaskRows
 from kinfolk.methods.trunk_search import task_inputs, task_levels, trunk_shares, try_trunk
 from kinfolk.rows.folds import Folds

@@ -53,7 +53,7 @@ def test_without_pandas_the_tables_are_columns(fitted, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     assert fitted.coef_frame()["task"] == list(fitted.tasks_)
     assert (
-        "less error than a straight-line ridge per shop" in repr(fitted.summary())
+        "error as a straight-line ridge per shop" in repr(fitted.summary())
         and len(fitted.summary().frame()["rain se"]) == 13
     )
 

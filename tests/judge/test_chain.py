@@ -92,7 +92,7 @@ def test_trees_are_a_step_of_their_own():
     model = fitted("boxes", trunk="auto")
     assert model.gains_["trees"].mean > 0.3 and "trees" in model.summary().verdict[0]
     without = fitted("sharing", 8).summary().verdict
-    assert "trees" not in without[0] and without[-1].endswith('Boosted trees were not tried: trunk="auto" judges them.')
+    assert "trees" not in without[0] and without[-1].endswith("Boosted trees were not tried: trunk='auto' judges them.")
 
 
 @pytest.mark.parametrize("options", [{}, {"nonlinear": False}, {"nonlinear": True}])

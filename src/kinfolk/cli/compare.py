@@ -9,7 +9,7 @@ from typing import Any
 from kinfolk.cli.console import Console
 from kinfolk.cli.fit import gains_record
 from kinfolk.cli.tables import open_table, training_rows
-from kinfolk.judge.comparison import HEADING, compare_rows
+from kinfolk.judge.comparison import HEADING, compare_rows, expected_time
 from kinfolk.judge.contestants import contestants
 from kinfolk.rows.tasks import read_rows
 from kinfolk.words import counted
@@ -33,6 +33,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
     tasks = counted(len(rows.schema.labels), "task")
     size = f"{counted(len(rows.y), 'row')}, {tasks}, {counted(rows.table.width, 'feature column')}"
     console.say(f"{size}; {options.cv} folds{whole}")
+    takes = expected_time(chosen, len(rows.y), options.cv, options.time_limit)
+    console.note(f"comparing {counted(len(chosen), 'method')} takes {takes}")
     found = compare_rows(
         rows,
         chosen,

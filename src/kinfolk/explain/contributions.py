@@ -14,6 +14,7 @@ from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import Array
 from kinfolk.rows.tasks import task_codes
 from kinfolk.threads import on_few_threads
+from kinfolk.words import listed
 
 
 class Contribution(NamedTuple):
@@ -67,7 +68,8 @@ class Contributions:
     def split(self, X: Any) -> Array:
         """Predictions for rows of these tasks, by source: (n, T); the parts of a row add up to its prediction.
 
-        With a trunk, its part is one more column, the last.
+        Beyond the training rows, predictions may be held near straight lines or come from a model of later rows: parts
+        are then those of the mixture without that. With a trunk, its part is one more column, the last.
         """
         assert self.model.columns is not None
         features, labels, *_ = self.model.columns.read(X, self.model.name)
@@ -86,7 +88,10 @@ class Contributions:
     def __repr__(self) -> str:
         own = np.mean([self.shares[k, self.sources == t].sum() for k, t in enumerate(self.tasks)])
         trunk = "" if self.model.trunk is None else f", {self.trunk.mean():.0%} from the trunk"
-        return f"Contributions({len(self.tasks)} tasks; on average {own:.0%} from their own data{trunk})"
+        shares = self.model.details.get("mixture_", {})
+        parts = [f"{share:.0%} {name}" for name, share in shares.items() if share >= 0.005]
+        whose = f" of the mixture that predicts: {listed(parts)}" if len(parts) > 1 else ""
+        return f"Contributions({len(self.tasks)} tasks{whose}; on average {own:.0%} from their own data{trunk})"
 
 
 @on_few_threads

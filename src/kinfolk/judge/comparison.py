@@ -29,12 +29,14 @@ from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tasks import Rows, read_rows
 from kinfolk.rows.time_order import in_order, trains
 from kinfolk.solvers.tolerances import SAME_ERRORS
-from kinfolk.words import amount, cut, decimals, html_table, percent
+from kinfolk.words import amount, counted, cut, decimals, html_table, percent
 
 OWN = "independent"
 MEAN = "task-mean"
 SECONDS = 120.0  # of processor time for a method
 SECONDS_GRAPH = 900.0  # what the comparison is about gets the time that it needs
+FIRST_SEARCH = 50  # simplicity from which a method searches; simpler ones take less than a second
+SEARCH_SECONDS = 10.0  # of such a method on 1,000 rows in 5 folds: measured 6 on 160 rows of 8 tasks, 14 on 2,000 of 40
 HEADING = "held-out error (RMSE) and its standard error over tasks"
 COLUMNS = ("method", "shares", "mean over tasks", "all rows", "gain over own", "CPU time")
 WIDTHS = (20, 20, 16, 10)  # of the numbers
@@ -257,6 +259,33 @@ def compare(
     )
 
 
+def expected_time(chosen: Sequence[Contestant], rows: int, cv: int, time_limit: float | None = None) -> str:
+    """How long a comparison takes, roughly, and at most.
+
+    Examples
+    --------
+    >>> expected_time([Contestant("gamtlcv", None, simplicity=50), Contestant("pooled", None, simplicity=1)], 1000, 5)
+    'roughly 10 s of processor time, longer with many features or tasks; at most 4 minutes'
+    """
+    searches = sum(one.simplicity >= FIRST_SEARCH for one in chosen)
+    seconds = searches * SEARCH_SECONDS * (max(rows, 1) / 1000) ** (1 / 3) * (cv / 5) ** 2
+    most = sum(_seconds_for(one, time_limit) for one in chosen)
+    rough = in_minutes(min(max(seconds, 1.0), most))
+    return f"roughly {rough} of processor time, longer with many features or tasks; at most {in_minutes(most)}"
+
+
+def in_minutes(seconds: float) -> str:
+    """A time to one digit, in seconds or minutes."""
+    minutes = seconds / 60
+    return (
+        f"{float(f'{seconds:.1g}'):.0f} s" if minutes < 1 else counted(max(1, round(float(f"{minutes:.1g}"))), "minute")
+    )
+
+
+def _seconds_for(one: Contestant, time_limit: float | None) -> float:
+    return time_limit or (SECONDS_GRAPH if one.has_graph else SECONDS)
+
+
 def encoder_of(rows: Rows) -> Transformer:
     """What stands between a table and the methods: standard scores, or the rules for columns that are not numbers."""
     rules = ruled(Columns(rows.schema), rows).transformer
@@ -330,7 +359,7 @@ def _race(
     """Let every method predict every fold from the others, within its time."""
     folds = range(fold.max() + 1)
     for place, one in enumerate(chosen):
-        seconds = time_limit or (SECONDS_GRAPH if one.has_graph else SECONDS)
+        seconds = _seconds_for(one, time_limit)
         prediction = np.full(rows.y.shape, np.nan)
         started = process_time()
         done = 0

@@ -25,7 +25,7 @@ GIVEN_AWAY = 0.999  # R2 of held-out rows that measurements do not reach unless 
 LEAST_SHARE = 0.005  # of the predictions, that a sentence mentions
 CONSTANT = 1e-12  # of a task's mean: targets that vary less are constant but for rounding
 ALONG_GRAPH = "kin along the graph"  # as a source of predictions
-NO_TREES = 'Boosted trees were not tried: trunk="auto" judges them.'
+NO_TREES = "Boosted trees were not tried: trunk='auto' judges them."
 
 
 def model_verdict(model: Model, names: Sequence[str] | None = None, unit: str | None = None) -> Verdict | None:

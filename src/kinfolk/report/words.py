@@ -47,7 +47,8 @@ def headline(
 def page_verdict(model: Model, names: list[str], errors: TaskErrors | None) -> Verdict | None:
     """By the errors that the model brings along, or else by those of the rows given to the page."""
     if errors is None or errors.of_fit:
-        return model_verdict(model, names, in_text(task_word(model)))
+        word = task_word(model)
+        return model_verdict(model, names, in_text(word) if word != "task" else word)
     constant = constant_targets(model)
     lines = has_lines_only(model)
     return Verdict.of(errors.model, errors.own, names, chance=errors.chance, lines=lines, constant=constant)
