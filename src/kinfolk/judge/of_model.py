@@ -74,8 +74,8 @@ def constant_targets(model: Model) -> NDArray[np.bool_] | None:
     """Tasks (T,) whose target never varies; None if the rows are not known."""
     if model.gram is None:
         return None
-    spread = np.sqrt(np.maximum(model.gram.yy, 0.0) / np.maximum(model.gram.n, 1.0))
-    return (model.gram.n > 1) & (spread <= CONSTANT * np.abs(model.gram.y_mean))
+    deviation = np.sqrt(np.maximum(model.gram.yy, 0.0) / np.maximum(model.gram.n, 1.0))
+    return (model.gram.n > 1) & (deviation <= CONSTANT * np.abs(model.gram.y_mean))
 
 
 def judged_gains(model: Model) -> dict[str, Gain] | None:

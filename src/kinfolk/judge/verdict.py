@@ -109,12 +109,9 @@ def chain_sentence(gain: Gain, chain: Mapping[str, Gain], unit: str = "task") ->
     sizes = [_hundredths(step.mean, places) for step in chain.values()]
     verbs = [" give" if next(iter(chain)) == "curves" else " gives", *[""] * len(chain)]
     parts = ", ".join(f"{STEPS[name]}{verb} {size}" for name, verb, size in zip(chain, verbs, sizes, strict=False))
-    whole = _hundredths(gain.mean, places)
-    how = (
-        "The same error as"
-        if float(whole) == 0
-        else f"{whole.lstrip('-')} % {'less' if gain.mean > 0 else 'more'} error than"
-    )
+    whole = _hundredths(abs(gain.mean), places)
+    way = "less" if gain.mean > 0 else "more"
+    how = "The same error as" if float(whole) == 0 else f"{whole} % {way} error than"
     return f"{how} a straight-line ridge per {unit}: {parts}."
 
 
