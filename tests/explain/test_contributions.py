@@ -98,3 +98,14 @@ def test_an_unknown_task_is_named(rows):
 def test_a_method_that_is_not_linear_is_refused(rows):
     with pytest.raises(ValueError, match="MTRL is not a linear function"):
         contributions(MTRL(task=0).fit(*rows))
+
+
+def test_contributions_say_that_they_are_those_of_the_mixture_that_predicts():
+    rng = np.random.default_rng(2)
+    X = np.column_stack([np.tile(np.arange(8), 12), rng.normal(size=(96, 2))])
+    y = X[:, 1] * (1 + 0.5 * (X[:, 0] % 3)) + X[:, 0] + rng.normal(size=96)
+    model = GAMTLCV(task=0, nonlinear=False, trunk=None).fit(X, y)
+    found = model.contributions()
+    np.testing.assert_allclose(found.split(X).sum(axis=1), model.predict(X))
+    parts = [f"{share:.0%} {name}" for name, share in model.mixture_.items()]
+    assert len(parts) > 1 and f"8 tasks of the mixture that predicts: {parts[0]}" in repr(found)

@@ -477,3 +477,21 @@ def test_what_a_screen_reader_meets_has_names(visit, summary):
     assert unnamed == []
     levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3')].map((n) => Number(n.tagName[1]))")
     assert levels[0] == 1 and max(np.diff(levels)) <= 1
+
+
+def test_the_chain_of_gains_is_a_chart_and_a_graph_without_a_part_a_map(visit, summary):
+    steps = [("curves", "curves", 0.55, 0.12), ("sharing", "sharing", 0.19, 0.02), ("graph", "the graph", 0.0, 0.0)]
+    gains = [dict(zip(("name", "label", "mean", "error"), step, strict=True)) for step in steps]
+    page = visit(summary | {"gains": gains, "ridge": "straight-line ridge per airport", "map": "This graph is a map."})
+    texts = page.locator("#chain-plot text").all_text_contents()
+    assert texts[0::2] == ["straight-line ridge per airport", "+ curves", "+ sharing", "+ the graph"]
+    assert texts[1::2] == ["100", "45  (−55 ± 12.0)", "26  (−19 ± 2.0)", "26  (no part)"]
+    assert "A map" in page.locator("#picture-title").text_content()
+    assert page.locator("#picture-said").text_content().startswith("This graph is a map.")
+    assert visit(summary).locator("#chain").is_hidden()
+
+
+def test_nodes_of_a_higher_level_are_larger(visit, summary):
+    page = visit(summary)
+    size = [float(r) for r in page.eval_on_selector_all(".node .dot", "dots => dots.map(d => d.getAttribute('r'))")]
+    assert np.corrcoef(size, summary["tasks"]["level"])[0, 1] > 0.99
