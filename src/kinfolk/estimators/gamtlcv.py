@@ -481,7 +481,8 @@ def _reach(model: Model, curves: FeatureSearch | None, data: TaskRows | None) ->
     size = np.sqrt(np.maximum(np.diag(C), TINY))
     value, vector = np.linalg.eigh(C / np.outer(size, size))
     root = vector / np.sqrt(np.maximum(value, LEAST_VARIANCE)) / size[:, None]
-    if data is None:  # of statistics alone nobody knows the farthest row
+    # Of statistics alone nobody knows the farthest row; and folds in time have shown how far curves go on.
+    if data is None or (data.fold < 0).any():
         return center, root, float(np.finfo(float).max)
     X = data.X if curves is None else curves.features.transform(data.X)
     used = slice(None) if data.weight is None else data.weight > 0
