@@ -117,6 +117,8 @@ class GAMTLCV(GraphRegressor):
     cv_errors_ : held-out RMSE of every task; limit_errors_ : the same without the graph
     own_errors_ : the same of a ridge per task, NaN for tasks with a single row; own_gain_ : what the model gains over
         it; own_chance_ : probability by task that its error lies so far above that of its own ridge by chance
+    gains_ : what "curves", "sharing", "graph" and "trees" gain, each beside what was there before, in units of the
+        error of a straight ridge per task: they add up to own_gain_
     nonlinear_helps_, nonlinear_gain_ : whether curves take part in predictions, and their gain over lines alone, which
         is None if the table was too large to try them;
         beside `splines_`, `coef_` has mean slopes and `curve_coef_` what bends them; beside `rbf_`, `coef_` has both

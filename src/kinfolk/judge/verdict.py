@@ -104,8 +104,14 @@ def chain_sentence(gain: Gain, chain: Mapping[str, Gain], unit: str = "task") ->
     '57 % less error than a straight-line ridge per airport: curves give 57, sharing 0, the graph 0.'
     >>> chain_sentence(Gain(-0.012, 0.01), {"sharing": Gain(-0.012, 0.01), "graph": Gain(0.0, 0.0)})
     '1.2 % more error than a straight-line ridge per task: sharing gives -1.2, the graph 0.0.'
+
+    Whole numbers that do not add up get a decimal.
+
+    >>> chain_sentence(Gain(0.115, 0.01), {"sharing": Gain(0.024, 0.01), "graph": Gain(0.091, 0.01)})
+    '11.5 % less error than a straight-line ridge per task: sharing gives 2.4, the graph 9.1.'
     """
-    places = 0 if abs(gain.mean) >= WHOLE else 1
+    adds_up = round(100 * gain.mean) == sum(round(100 * step.mean) for step in chain.values())
+    places = 0 if abs(gain.mean) >= WHOLE and adds_up else 1
     sizes = [_hundredths(step.mean, places) for step in chain.values()]
     verbs = [" give" if next(iter(chain)) == "curves" else " gives", *[""] * len(chain)]
     parts = ", ".join(f"{STEPS[name]}{verb} {size}" for name, verb, size in zip(chain, verbs, sizes, strict=False))

@@ -103,7 +103,8 @@ const drawChain = () => {
   const left = [100];
   for (const step of D.gains) left.push(left[left.length - 1] - 100 * step.mean);
   const most = Math.max(...left), size = (v) => (260 * Math.max(v, 0)) / most, labels = [D.ridge, ...D.gains.map((step) => `+ ${step.label}`)];
-  const digits = Math.abs(100 - left[left.length - 1]) < 10 ? 1 : 0, rounded = (v) => (Math.round(v * 10 ** digits) / 10 ** digits + 0).toFixed(digits);
+  const all = 100 - left[left.length - 1], addsUp = Math.round(all) === D.gains.reduce((sum, step) => sum + Math.round(100 * step.mean), 0);
+  const digits = Math.abs(all) < 10 || !addsUp ? 1 : 0, rounded = (v) => (Math.round(v * 10 ** digits) / 10 ** digits + 0).toFixed(digits);
   const change = (k) => {
     const { mean, error } = D.gains[k - 1], se = error ? ` ± ${(100 * error).toFixed(1)}` : "";
     return mean ? `${mean > 0 ? "−" : "+"}${rounded(100 * Math.abs(mean))}${se}` : "no part";
