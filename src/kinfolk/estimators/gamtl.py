@@ -14,7 +14,6 @@ from kinfolk.methods.gamtl.problem import Problem, usual_rounds
 from kinfolk.methods.given_graph import named_graph
 from kinfolk.methods.model import Course, Model, Part
 from kinfolk.methods.parameters import choice, number, parameters
-from kinfolk.methods.remarks import warn_of_constant_features
 from kinfolk.progress import Callback
 from kinfolk.rows.gram import GramStats
 from kinfolk.solvers.equations import INTERCEPTS
@@ -122,11 +121,13 @@ class GAMTL(GraphRegressor):
         """Only a free intercept takes a row of its own."""
         return self.intercept == "free"
 
+    def leaves_out_common(self, gram: GramStats) -> bool:
+        """Unless there is no intercept: a column that is constant within tasks may then stand for it."""
+        return self.intercept is not None
+
     def learn(self, gram: GramStats) -> Model:
         """Alternate between weights and graph."""
         self._check_numbers(gram.n_tasks)
-        if self.intercept == "free":
-            warn_of_constant_features(gram)
         if not self.is_automatic():
             return self._learn(gram, Recipe(**RAW | self._given()))
         scale = feature_scale(gram)

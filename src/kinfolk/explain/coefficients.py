@@ -224,7 +224,7 @@ def _marks(
 def _verdicts(difference: Array, error: Array, unit: Array, confirmed: NDArray[np.bool_]) -> list[str]:
     # Two-sided, and over all features together (Bonferroni).
     beyond_noise = np.abs(difference) > stats.norm.isf(ERROR_RATE / (2 * len(difference))) * error
-    near = np.abs(difference) + NEAR * error < unit
+    near = np.abs(difference) + NEAR * error <= unit
     shared = near | ((unit < error) & ~beyond_noise)
     return np.where(shared, "shared", np.where(beyond_noise & confirmed, "differs", "unclear")).tolist()
 

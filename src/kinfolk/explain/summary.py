@@ -125,8 +125,9 @@ class Summary:
         style = {j: f".{middle_decimals(self.coef[:, j] if j else self.levels, 3)}f" for j in features}
         lines += [[str(self.tasks[t]), *(self._interval(t, j, style[j]) for j in features)] for t in shown]
         if self.components:
-            between = [self.components[BETWEEN + self.names[j]] for j in features]
-            lines.append(["sd between tasks", *(f"{sd:{style[j]}}" for sd, j in zip(between, features, strict=True))])
+            between = [self.components.get(BETWEEN + self.names[j]) for j in features]
+            cells_between = (_sd_cell(sd, style[j]) for sd, j in zip(between, features, strict=True))
+            lines.append(["sd between tasks", *cells_between])
         noise = f"; standard deviation of the noise {self.components['noise']:.3g}" if self.components else ""
         said = (
             captioned("Coefficients with 90 % intervals", of if len(features) < len(self.names) else "", more) + noise
@@ -138,6 +139,11 @@ class Summary:
         if not np.isfinite(error):
             return f"{value:{style}}"
         return f"{value:{style}} [{value - NINETY * error:{style}}, {value + NINETY * error:{style}}]"
+
+
+def _sd_cell(sd: float | None, style: str) -> str:
+    """How much a coefficient differs between tasks; None if it is one for all by nature."""
+    return "one for all" if sd is None else f"{sd:{style}}"
 
 
 @on_few_threads
@@ -311,7 +317,8 @@ def variance_components(model: Model) -> dict[str, float]:
     effects = fit_random_effects(model.known, tol=MIXED_MODEL)
     between = [effects.intercept_sd, *effects.relevance.tolist()]
     names = ["intercept", *model.feature_names]
-    found = {BETWEEN + name: float(sd) for name, sd in zip(names, between, strict=True)}
+    differs = [True, *(~model.known.common()).tolist()]  # features of whole tasks have no slope that could differ
+    found = {BETWEEN + name: float(sd) for name, sd, own in zip(names, between, differs, strict=True) if own}
     return found | {"noise": float(np.sqrt(effects.sigma2))}
 
 

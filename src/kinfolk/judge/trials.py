@@ -18,6 +18,7 @@ from kinfolk.progress import Callback, report
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gaps import Gap, refilled
 from kinfolk.rows.gram import Array, GramStats, squared_errors
+from kinfolk.solvers.tolerances import SAME_ERRORS
 
 
 class Fittable(Protocol):
@@ -44,6 +45,11 @@ class Trial:
     intercept: Array
     errors: Errors
     message: str = ""
+
+    def predicts_as(self, other: Trial) -> bool:
+        """Whether the held-out errors of every fold and task are the same, to rounding."""
+        one, two = self.errors.squared, other.errors.squared
+        return one.shape == two.shape and bool((np.abs(one - two) <= SAME_ERRORS * (one + two)).all())
 
     def joined(self, other: Trial) -> Trial:
         """The same method on the folds of both."""

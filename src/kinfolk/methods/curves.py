@@ -13,7 +13,7 @@ from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.independent import Independent
 from kinfolk.methods.mean_shrunk import MeanShrunk
 from kinfolk.methods.mixture import OWN_CURVES, SLOPES, Learner, Member, Search, limits
-from kinfolk.methods.model import Model, placed_columns
+from kinfolk.methods.model import Model
 from kinfolk.methods.random_slopes import RandomSlopes
 from kinfolk.methods.rbf_search import FeatureSearch, TaskRows, search_features
 from kinfolk.methods.splines import KNOTS, SplineFeatures, knots_for
@@ -52,12 +52,10 @@ class OnColumns:
         key = self.columns.tobytes(), self.units.tobytes()
         # Remembered, so that methods share what depends on these statistics alone.
         part = gram.once(key, lambda: gram.on_columns(self.columns).rescaled(self.units))
-        model = self.method.learn(part).in_units(self.units).on_columns(self.columns, gram.n_features)
-        details = dict(model.details)
-        if "relevance_" in details:
-            relevance = details["relevance_"] / self.units
-            details["relevance_"] = placed_columns(relevance, self.columns, np.zeros(gram.n_features))
-        return replace(model, gram=gram, details=details)
+        model = self.method.model_of(part).in_units(self.units)
+        if "relevance_" in model.details:
+            model = replace(model, details=model.details | {"relevance_": model.details["relevance_"] / self.units})
+        return replace(model.on_columns(self.columns, gram.n_features), gram=gram)
 
     def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """The model of all tasks of `gram`."""

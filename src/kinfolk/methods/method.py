@@ -22,11 +22,18 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.utils import estimator_html_repr
 
+from kinfolk.methods.common import beside_common
 from kinfolk.methods.extrapolation import limits_from, trusted_limits
 from kinfolk.methods.frame_predictions import predict_frame
 from kinfolk.methods.model import Model, Population, as_model
 from kinfolk.methods.parameters import check_parameters, choice, parameters
-from kinfolk.methods.remarks import check_work, warn_of_collinear_features, warn_of_lonely_values, warn_of_target
+from kinfolk.methods.remarks import (
+    check_work,
+    warn_of_collinear_features,
+    warn_of_common_features,
+    warn_of_lonely_values,
+    warn_of_target,
+)
 from kinfolk.progress import LONG, Bar, rest_of_fit
 from kinfolk.rows.columns import Columns, as_features, names_out, ruled, rules_notes
 from kinfolk.rows.folds import Folds
@@ -121,6 +128,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         """Whether own intercepts leave nothing of a one-row task."""
         return True
 
+    def leaves_out_common(self, gram: GramStats) -> bool:
+        """Whether features that do not vary within tasks are taken out before `learn`, with one coefficient for all."""
+        return False
+
     def learns_nothing(self, gram: GramStats, folds: Folds | None) -> bool:
         """Whether no task has rows enough to learn slopes from, so that all get one line."""
         return self.needs_two_rows() and bool(gram.lone()[gram.n > 0].all())
@@ -138,8 +149,11 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         if folds is not None:
             folds.check_training()
         with limited_threads(*gram.b.shape):
-            model = self.learn(gram.with_rows()) if folds is None else self.learn_folds(folds.with_rows())
+            model = self._learned(gram.with_rows()) if folds is None else self.learn_folds(folds.with_rows())
         return replace(model.among(gram), method=self.unfitted())
+
+    def _learned(self, gram: GramStats) -> Model:
+        return beside_common(self.learn, gram) if self.leaves_out_common(gram) else self.learn(gram)
 
     def whole_model(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """As `model_of`; a task with a single row, which an own intercept takes, gets the slopes of the population."""
@@ -236,6 +250,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     def keep(self, model: Model, columns: Columns) -> Self:
         """Become the estimator of a fitted model."""
         warn_of_collinear_features(model.gram, columns)
+        warn_of_common_features(model.gram, model.coef, columns)
         if columns.limits is None and columns.basis is None and self.extrapolate == "clip" and model.gram is not None:
             columns = replace(columns, limits=limits_from(model.gram))
         self.model_ = replace(model, columns=columns)

@@ -23,6 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.judge.errors import Errors, Gain
 from kinfolk.judge.trials import Fittable, Trial, plain_row, try_all
+from kinfolk.methods.common import one_for_all
 from kinfolk.methods.independent import Independent
 from kinfolk.methods.mean_shrunk import MeanShrunk
 from kinfolk.methods.model import ByTask, Model, Part, Population
@@ -54,6 +55,7 @@ OWN_CURVES = "curves, ridge per task"
 SHRUNK = "shrunk to the mean"
 SLOPES = "random slopes, random intercepts"
 SLOPES_OWN = "random slopes, own intercepts"
+ALWAYS = (OWN, SHRUNK, SLOPES, SLOPES_OWN)  # what others are compared with
 
 
 class Learner(Fittable, Protocol):
@@ -148,10 +150,13 @@ class Mixture:
         )
         # Structure, course and details are those of the graph that is shown.
         about = next((model for model in fitted if _is_of(model.parts[0], self.shown)), fitted[0])
+        coef = np.einsum("tm,mtd->td", own, [model.coef for model in fitted])
+        intercept = np.einsum("tm,mt->t", own, [model.intercept for model in fitted])
+        coef, intercept = one_for_all(gram, coef, intercept, population)
         return replace(
             about,
-            coef=np.einsum("tm,mtd->td", own, [model.coef for model in fitted]),
-            intercept=np.einsum("tm,mt->t", own, [model.intercept for model in fitted]),
+            coef=coef,
+            intercept=intercept,
             population=population,
             parts=tuple(self._part(model, shares[m], own[:, m]) for m, model in enumerate(fitted)),
             seen=about.seen,
@@ -169,7 +174,7 @@ class Mixture:
             if member is not self.shown:  # what there is to say about a member, its held-out errors say
                 warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.simplefilter("ignore", UserWarning)
-            model = self._as_fitted(member, gram.n_tasks).learn(gram)
+            model = self._as_fitted(member, gram.n_tasks).model_of(gram)
         return replace(model, parts=(replace(model.parts[0], name=member.name),))
 
     def _as_fitted(self, member: Member, n_tasks: int) -> Learner:
@@ -201,7 +206,7 @@ class Search:
         races = len(self.rows) >= MANY and not self.folds.in_time and bool(self.tried)
         first = self._try(members, range(1 if races else len(self.folds)))
         if not races:
-            self.tried.update(first)
+            self._keep(first)
             return
         best = self.trial(min(self.tried, key=self.error)).errors.only(range(1))
         for name, (_, trial) in first.items():
@@ -209,7 +214,14 @@ class Search:
             if gain.mean < -max(HOPELESS, CERTAIN * gain.standard_error):
                 self.dropped[name] = first[name]
         left = self._try([member for member in members if member.name not in self.dropped], range(1, len(self.folds)))
-        self.tried.update({name: (member, first[name][1].joined(rest)) for name, (member, rest) in left.items()})
+        self._keep({name: (member, first[name][1].joined(rest)) for name, (member, rest) in left.items()})
+
+    def _keep(self, found: dict[str, tuple[Member, Trial]]) -> None:
+        """Remember what was tried, but not what predicts the same as a member before it: the same model once more."""
+        for name, (member, trial) in found.items():
+            alike = [other for one, other in self.tried.values() if one.has_graph == member.has_graph]
+            if name in ALWAYS or not any(map(trial.predicts_as, alike)):
+                self.tried[name] = member, trial
 
     def add_last_means(self) -> None:
         """In time, the level at which every task was last: inputs that moved in the past may not move it again."""

@@ -238,12 +238,26 @@ class Model:
         """The same model, if its features are `columns` of d: the others have coefficients of 0."""
         coef = placed_columns(self.coef, columns, np.zeros((len(self.coef), d)))
         population = placed_columns(self.population.coef, columns, np.zeros(d))
+        details = dict(self.details)
+        if "relevance_" in details:
+            details["relevance_"] = placed_columns(details["relevance_"], columns, np.zeros(d))
+        if "covariance_" in details:
+            whole = np.zeros((d, d))
+            whole[np.ix_(columns, columns)] = details["covariance_"]
+            details["covariance_"] = whole
         return replace(
             self,
             coef=coef,
             population=Population(population, self.population.intercept),
             parts=tuple(part.on_columns(columns, d) for part in self.parts),
+            details=details,
         )
+
+    def with_common(self, coef: Array) -> Model:
+        """The same model with coefficients (d,) that were taken out before it was fitted."""
+        population = Population(self.population.coef + coef, self.population.intercept)
+        parts = tuple(replace(part, common=coef) for part in self.parts)
+        return replace(self, coef=self.coef + coef, population=population, parts=parts)
 
     def for_prediction(self) -> Model:
         """A light copy without statistics, that can travel to workers."""

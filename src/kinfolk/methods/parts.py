@@ -44,6 +44,7 @@ class Part:
     origin : (x0, y0) that an intercept column refers to; None for free intercepts
     basis : (d, p), if the slopes are basis times unknowns: a learned metric, or a part that uses some features only
     units : (d,) by which the features were divided
+    common : (d,), coefficients that all tasks share, taken out before it was solved; None if there are none
     last : the rows that its levels are means of, if these are not all rows
     shown : whether its graph is the one that people see
     """
@@ -57,6 +58,7 @@ class Part:
     origin: tuple[Array, float] | None = None
     basis: Array | None = None
     units: Array | None = None
+    common: Array | None = None
     last: LastRows | None = None
     shown: bool = False
 
@@ -75,7 +77,8 @@ class Part:
         """Normal equations of some tasks in the unknowns of this part; of all its tasks, if it follows the `last`."""
         if self.last is not None:
             gram = replace(gram, x_mean=gram.x_mean + self.last.x, y_mean=gram.y_mean + self.last.y)
-        scaled = gram if self.units is None else gram.rescaled(self.units)
+        left = gram if self.common is None else gram.beside(self.common)
+        scaled = left if self.units is None else left.rescaled(self.units)
         found = normal_equations(scaled, self.intercept, origin=self.origin)
         return found if self.basis is None else found.in_basis(self.basis)
 
@@ -100,12 +103,14 @@ class Part:
     def coefficients(self, equations: NormalEquations, V: Array) -> tuple[Array, Array]:
         """Slopes and intercepts, in the units of the rows, of tasks with these equations and unknowns."""
         W, c = equations.coefficients(V)
-        return W if self.units is None else W / self.units, c
+        W = W if self.units is None else W / self.units
+        return W if self.common is None else W + self.common, c
 
     def in_units(self, scale: Array) -> Part:
         """The same part, if its features were divided by `scale` before."""
         last = None if self.last is None else self.last._replace(x=scale * self.last.x)
-        return replace(self, units=scale if self.units is None else scale * self.units, last=last)
+        common = None if self.common is None else self.common / scale
+        return replace(self, units=scale if self.units is None else scale * self.units, common=common, last=last)
 
     def on_columns(self, columns: NDArray[np.intp], d: int) -> Part:
         """The same part, if its features are `columns` of d."""
@@ -119,7 +124,8 @@ class Part:
         if last is not None:
             last = last._replace(x=placed_columns(last.x, columns, np.zeros((len(last.n), d))))
         basis = placed_columns(own.T, columns, np.zeros((own.shape[1], d))).T
-        return replace(self, basis=basis, units=units, origin=origin, last=last)
+        common = None if self.common is None else placed_columns(self.common, columns, np.zeros(d))
+        return replace(self, basis=basis, units=units, origin=origin, common=common, last=last)
 
 
 def placed_columns(values: Array, columns: NDArray[np.intp], others: Array) -> Array:

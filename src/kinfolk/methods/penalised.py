@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
+from kinfolk.methods.common import beside_common
 from kinfolk.methods.couplings import Coupling
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model, Part
@@ -66,6 +68,10 @@ class Penalised(MultiTaskRegressor):
         """As in `normal_equations`."""
         return "free"
 
+    def leaves_out_common(self, gram: GramStats) -> bool:
+        """Beside own intercepts nothing tells their coefficients."""
+        return True
+
     def wants_folds(self) -> bool:
         """With penalty="cv"."""
         return isinstance(self.penalty, str)
@@ -82,7 +88,8 @@ class Penalised(MultiTaskRegressor):
         errors = np.divide(chosen.squared, rows, out=np.full_like(rows, np.nan), where=rows > 0)
         held_out = HeldOut(np.sqrt(errors), training=folds.trained_on)
         details = {"penalties_": chosen.penalties, "penalty_errors_": chosen.errors}
-        return self._at(folds.total, chosen.best, held_out=held_out, details=details)
+        at_best = partial(self._at, penalty=chosen.best, held_out=held_out, details=details)
+        return beside_common(at_best, folds.total) if self.leaves_out_common(folds.total) else at_best(folds.total)
 
     def _at(self, gram: GramStats, penalty: float, **known: Any) -> Model:
         warn_of_lost_features(gram)

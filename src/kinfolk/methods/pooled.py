@@ -64,6 +64,10 @@ class Pooled(Penalised):
         """Only own intercepts take a row of every task."""
         return self.own_intercepts and self.shrinkage == 0
 
+    def leaves_out_common(self, gram: GramStats) -> bool:
+        """Only beside own intercepts: else one line has one coefficient for all anyway."""
+        return self.own_intercepts and self.shrinkage == 0
+
     def prepare(self, gram: GramStats) -> Path:
         G, b, level = self._sums(gram)
         spectrum = Spectrum.of(G[None], b[None])

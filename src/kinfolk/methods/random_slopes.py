@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from kinfolk.methods.common import can_tell_common
 from kinfolk.methods.couplings import Hub
 from kinfolk.methods.gamtl.calibrate import mixed_model
 from kinfolk.methods.method import MultiTaskRegressor
@@ -81,6 +82,11 @@ class RandomSlopes(MultiTaskRegressor):
     def needs_two_rows(self) -> bool:
         """Only a free intercept takes a row of its own; but one row in all says nothing about the noise."""
         return self.intercept == "free"
+
+    def leaves_out_common(self, gram: GramStats) -> bool:
+        """Unless they are fixed effects of this very model, and there are tasks enough for them."""
+        fixed_effects = self.covariance == "diagonal" and self.intercept == "random"
+        return not (fixed_effects and can_tell_common(gram))
 
     def learn(self, gram: GramStats) -> Model:
         """The maximum of the likelihood, and the coefficients that it expects."""

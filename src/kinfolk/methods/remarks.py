@@ -111,15 +111,18 @@ def warn_of_collinear_features(gram: GramStats | None, columns: Columns) -> None
         )
 
 
-def warn_of_constant_features(gram: GramStats) -> None:
-    """Columns that never vary within a task (age of a patient) are an intercept, not a feature."""
-    constant = _constant(gram)
-    if not constant.any() or constant.all():
+def warn_of_common_features(gram: GramStats | None, coef: Array, columns: Columns) -> None:
+    """Name the features that do not vary within tasks (age of a patient): what they do is part of a task's level."""
+    basis = columns.basis
+    if gram is None or basis is not None or not np.ptp(coef, axis=0).any():  # where all slopes are common, so are these
         return
-    warn_user(
-        f"feature {_some_names(gram, constant)} is constant within every task: next to a "
-        'free intercept it carries nothing and gets the coefficient 0. Drop it, or use intercept="coupled".'
-    )
+    common = gram.common()
+    if not common.any() or np.ptp(coef[:, common], axis=0).any():
+        return
+    what = "all tasks have one coefficient of it in common, which their levels tell"
+    if not coef[:, common].any():
+        what = "it gets the coefficient 0, as there are too few tasks to tell what it does to their levels"
+    warn_user(f"feature {_some_names(gram, common)} is constant within every task: {what}")
 
 
 def warn_of_lost_features(gram: GramStats) -> None:

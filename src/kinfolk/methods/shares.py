@@ -14,6 +14,7 @@ from kinfolk.solvers.tolerances import MARGIN
 DOUBT = 1.5  # factor of the variance of a task's own estimate: its folds share rows
 PRIOR_TASKS = 5  # tasks that are no loners, added to those at hand
 LONER_ROUNDS = 100
+WORST = 100.0  # times the usual error: a model with independent errors so large would have a share of 1 % at best
 DRAWS = 50  # of tasks, over which shares are averaged
 SEED = 0  # of these draws
 
@@ -94,6 +95,8 @@ def best_mixture(E: Array, weight: Array, *, usual: int = 0, caution: float = 0.
     for its share: `caution` times the standard error, over tasks, of its difference to the usual one. A model that is
     better by one standard error pays less, and by two nothing. So only what is better by more than chance takes part.
 
+    A model with a hundred times the error of the usual one takes no part: beside it no other difference would show.
+
     The best shares jump with the tasks that happen to be there, so they are the mean over `draws` in which every task
     counts by a random weight (Bayesian bootstrap); 0 for those of the tasks as they are.
 
@@ -106,6 +109,15 @@ def best_mixture(E: Array, weight: Array, *, usual: int = 0, caution: float = 0.
     """
     weight = weight / max(float(weight.max(initial=0.0)), TINY)  # only ratios count; tasks without error weigh 1 / TINY
     own = weight[:, None] * np.einsum("tmm->tm", E)
+    error = own.sum(axis=0)
+    sane = error <= WORST * max(float(error[usual]), TINY)
+    if not sane.all():
+        kept = np.flatnonzero(sane)
+        shares = np.zeros(len(sane))
+        position = int(np.searchsorted(kept, usual))
+        among = E[:, kept[:, None], kept]
+        shares[kept] = best_mixture(among, weight, usual=position, caution=caution, draws=draws)
+        return shares
     better = own[:, [usual]] - own
     error = np.sqrt(len(own)) * better.std(axis=0)  # of the sum over tasks
     cost = caution * np.clip(2 * error - better.sum(axis=0), 0.0, error)

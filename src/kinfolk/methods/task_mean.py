@@ -44,6 +44,10 @@ class TaskMean(MultiTaskRegressor):
         """One row has a mean."""
         return False
 
+    def leaves_out_common(self, gram: GramStats) -> bool:
+        """What features of whole tasks say of levels is all that is known of unseen tasks."""
+        return True
+
     def learn(self, gram: GramStats) -> Model:
         """No slopes, and the means as intercepts."""
         W = np.zeros_like(gram.b)

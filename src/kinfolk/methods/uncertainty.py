@@ -129,6 +129,7 @@ class Uncertainty:
     level : (T,), 1 for the new observation, and 1 / n_t for an intercept that is a mean of n_t of them
     kappa : how much of the errors of coefficients that the law expects is there, as far as held-out errors tell
     wider : what these errors are beyond all that is expected, as a ratio of standard deviations, 1 or more
+    common : (d,), which features do not vary within tasks: their coefficients err alike in all tasks
     """
 
     parts: Sequence[PartErrors]
@@ -137,6 +138,7 @@ class Uncertainty:
     level: Array
     kappa: float = 1.0
     wider: float = 1.0
+    common: NDArray[np.bool_] | bool = False
 
     def std(self, X: Array, codes: NDArray[np.intp]) -> Array:
         """Standard deviation of a new observation at every row of X, whose task is `codes`."""
@@ -170,6 +172,8 @@ class Uncertainty:
             S = self.covariance(errors, tasks)
             variance = np.einsum("dp,tpq,dq->td", back, S, back)
             slopes = slopes + errors.part.shares[:, None] * np.sqrt(np.maximum(variance, 0.0))
+        of_mean = np.sqrt(np.maximum(np.diagonal(self.law.mean_error)[:-1], 0.0))
+        slopes = np.where(self.common, of_mean, slopes)
         return np.column_stack([self.of_levels(np.zeros(slopes.shape[1])), self.wider * np.sqrt(self.kappa) * slopes])
 
     def of_levels(self, x: Array) -> Array:
@@ -256,7 +260,7 @@ def uncertainty(
     if np.ptp(noise) > 0:  # tasks of much noise tell less about how tasks differ
         law = replace(integrated_components(gram, noise), noise=law.noise)
         parts = [PartErrors.of(part, law) for part in maps]
-    known = Uncertainty(parts, law, law.noise * noise + beyond, level)
+    known = Uncertainty(parts, law, law.noise * noise + beyond, level, common=gram.common())
     if held_out is None or not all(part.inverse.at_once for part in maps):
         return known
     balance = ErrorBalance.of(known, gram, held_out)

@@ -21,6 +21,9 @@ from kinfolk.rows.moments import TINY, Array, Moments, centred, moments_of_rows,
 
 LAST_DIGITS = 8 * float(np.finfo(np.float64).eps)  # of a number, as a share of it
 NO_ROWS = 1e-9  # of the rows: weights that add up to less are no rows, but rounding
+STILL = 1e-14  # of the variance of a feature over all rows: what is left of it within a task is rounding
+FEW_VARY = 0.05  # share of the tasks in which a feature may vary and still count as one of whole tasks: a few mistakes
+LITTLE = 0.01  # share of its variance within tasks, at most, of such a feature
 SAME_MATRIX = 1e-13  # of the largest entry: sums of the same products in another order agree to this
 
 __all__ = ["TINY", "Array", "GramStats", "check_size", "is_shared", "squared_errors", "task_loss"]
@@ -288,6 +291,45 @@ class GramStats:
         """Which tasks have a single row: next to an own intercept it says nothing about slopes."""
         still = (np.abs(self.G).sum(axis=(1, 2)) == 0) & (self.yy == 0)
         return np.asarray(still & (self.n > 0) & (self.n <= 1))
+
+    def common(self) -> NDArray[np.bool_]:
+        """Features (d,) that differ between tasks but not within them, as the sex of a patient.
+
+        No task can tell a slope of such a feature from its own level, so all have one coefficient in common. A few
+        tasks in which it varies a little change nothing. Where no feature varies within tasks, none is called common.
+
+        Examples
+        --------
+        >>> X, task = [[0.0, 1.0], [1.0, 1.0], [0.0, 2.0], [1.0, 2.0]], ["a", "a", "b", "b"]
+        >>> GramStats.from_rows(X, [0.0, 1.0, 2.0, 3.0], task).common()
+        array([False,  True])
+        """
+        return self.once("common features", self._common)
+
+    def _common(self) -> NDArray[np.bool_]:
+        rows = max(float(self.n.sum()), TINY)
+        within = np.diagonal(self.G, axis1=1, axis2=2)
+        between = self.n @ np.square(self.x_mean - self.n @ self.x_mean / rows)
+        total = within.sum(axis=0) + between
+        varies = within > self.n[:, None] * np.maximum(STILL * total / rows, (LAST_DIGITS * self.x_mean) ** 2)
+        several = self.n > 1
+        differs = between > rows * (LAST_DIGITS * np.abs(self.x_mean).max(axis=0, initial=0.0)) ** 2
+        few = varies[several].sum(axis=0) <= FEW_VARY * several.sum()
+        common = few & (within.sum(axis=0) <= LITTLE * total) & differs
+        return np.zeros_like(common) if common.all() else common
+
+    def beside(self, coef: Array) -> GramStats:
+        """The statistics of y - X coef, for coefficients (d,) that all tasks share.
+
+        Examples
+        --------
+        >>> stats = GramStats.from_rows([[0.0], [2.0]], [1.0, 4.0]).beside(np.array([1.0]))
+        >>> stats.y_mean, stats.b.ravel(), stats.yy
+        (array([1.5]), array([1.]), array([0.5]))
+        """
+        explained = self.G @ coef
+        yy = np.maximum(self.yy - (2 * self.b - explained) @ coef, 0.0)
+        return replace(self, y_mean=self.y_mean - self.x_mean @ coef, b=self.b - explained, yy=yy)
 
     def once(self, key: Any, make: Callable[[], Made]) -> Made:
         """What `make` returns, computed at the first call with this key: several methods share, e.g., a mixed model."""

@@ -76,7 +76,7 @@ def integrated_components(gram: GramStats, noise: Array | None = None) -> Varian
         return integrated_components(gram.select(some), None if noise is None else noise[some])
     equations = normal_equations(gram if noise is None else gram.scaled(1 / noise), "coupled")
     unit = np.diagonal(scale_free_units(equations.G, diagonal=True))
-    data = compress(equations, np.diag(unit), gram.n)
+    data = compress(equations, np.diag(unit), gram.n, np.pad(gram.common(), (0, 1)))
     around_mean = gram.n_tasks >= FEWEST and 2 * data.basis.shape[1] <= data.N
     shape = _shape(data, maximise(data, diagonal=True, tol=MIXED_MODEL, max_iter=STEPS).value) if around_mean else None
     found = _integrated(_Spectral.of(data, shape))
@@ -109,7 +109,7 @@ def _shape(data: Compressed, state: Likelihood) -> Array:
         mean = float(p[slopes].mean())
         excess = max(float(p[slopes].var(ddof=1) - variance[slopes].mean()), 0.0)
         shape[slopes] = mean + (p[slopes] - mean) * excess / (excess + variance[slopes])
-    return shape if shape.max() > 0 else np.ones_like(p)
+    return shape if shape.max() > 0 else (~data.fixed).astype(float)
 
 
 @dataclass(frozen=True, eq=False)

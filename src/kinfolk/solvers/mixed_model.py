@@ -53,7 +53,7 @@ class Compressed:
 
     `blocks` are tasks of like rank and that rank: their last rows count, and those before are 0. `basis` (p, r) spans
     the directions of mu that the inputs of any task can tell; `spare` are the rows that tasks have beyond their own
-    unknowns, which tell the noise whatever P is.
+    unknowns, which tell the noise whatever P is. Unknowns that are `fixed` (p,) have no variance between tasks.
     """
 
     R: Array
@@ -64,6 +64,7 @@ class Compressed:
     spare: float
     least_noise: float
     basis: Array
+    fixed: NDArray[np.bool_]
 
     @property
     def copies(self) -> float:
@@ -106,8 +107,10 @@ def scale_free_units(G: Array, *, diagonal: bool) -> Array:
     return (vector[:, kept] / np.sqrt(value[kept])) / norm[:, None]
 
 
-def compress(equations: NormalEquations, units: Array, rows: Array) -> Compressed:
-    """Tasks with so many rows each, in the unknowns v of coefficients = units v."""
+def compress(
+    equations: NormalEquations, units: Array, rows: Array, fixed: NDArray[np.bool_] | None = None
+) -> Compressed:
+    """Tasks with so many rows each, in the unknowns v of coefficients = units v, of which some are `fixed`."""
     G = equations.G[:1] if is_shared(equations.G) else equations.G
     G = units.T @ G @ units
     spectrum = Spectrum.of(G, equations.b @ units)
@@ -123,7 +126,8 @@ def compress(equations: NormalEquations, units: Array, rows: Array) -> Compresse
     first = root.shape[1] - max(int(rank.max(initial=0)), 1)  # eigenvalues ascend: those of zero come first
     R = root[:, first:, None] * spectrum.vector.transpose(0, 2, 1)[:, first:]
     remainder = max(total - float((z**2).sum()), 0.0)
-    return Compressed(R, z[:, first:], _blocks(rank, root.shape[1]), remainder, N, spare, least, basis)
+    fixed = np.zeros(len(basis), bool) if fixed is None else fixed
+    return Compressed(R, z[:, first:], _blocks(rank, root.shape[1]), remainder, N, spare, least, basis, fixed)
 
 
 def _blocks(rank: NDArray[np.intp], p: int) -> list[tuple[NDArray[np.intp], int]]:
@@ -165,7 +169,14 @@ def evaluate(data: Compressed, factor: Array) -> Likelihood:
     sigma2 = max(error / data.N, data.least_noise)
     deviance = logdet + data.N * np.log(2 * np.pi * sigma2) + error / sigma2
     g = transposed_times(S, e)
-    return Likelihood(factor, mean, sigma2, deviance, A - g.T @ g / sigma2, g, S)
+    K = _among_random(data, A - g.T @ g / sigma2)
+    return Likelihood(factor, mean, sigma2, deviance, K, g, S)
+
+
+def _among_random(data: Compressed, matrix: Array) -> Array:
+    """The derivatives by variances that there are: those of fixed unknowns stay at zero."""
+    random = ~data.fixed
+    return matrix * random * random[:, None]
 
 
 def _whitened(data: Compressed, factor: Array) -> tuple[Array, Array, float]:
@@ -196,7 +207,7 @@ def second_derivative(data: Compressed, state: Likelihood) -> Array:
         part = S[tasks, -q:]
         squares += np.square(part.transpose(0, 2, 1) @ part).sum(axis=0)
     h = np.square(S).sum(axis=(0, 1))
-    return data.copies * squares - data.copies**2 * np.outer(h, h) / data.N
+    return _among_random(data, data.copies * squares - data.copies**2 * np.outer(h, h) / data.N)
 
 
 def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int, near: Array | None = None) -> Solution:
@@ -206,7 +217,7 @@ def maximise(data: Compressed, *, diagonal: bool, tol: float, max_iter: int, nea
     with many tasks: Fisher scoring on the variances, which takes a tenth of the steps.
     """
     T = len(data.z)
-    start = data.basis @ data.basis.T
+    start = _among_random(data, data.basis @ data.basis.T)
     if diagonal:
         start = np.diag((np.diagonal(start) > NEGLIGIBLE).astype(float))
     if near is not None:
@@ -258,7 +269,7 @@ def _raised(data: Compressed, state: Likelihood) -> Likelihood:
     """
     weight = (data.R**2).sum(axis=1)
     smallest = np.maximum(np.where(weight > 0, weight, np.inf).min(axis=0), NEGLIGIBLE)
-    zero = (np.diagonal(state.factor) == 0) & (smallest < UNEQUAL)
+    zero = (np.diagonal(state.factor) == 0) & (smallest < UNEQUAL) & ~data.fixed
     if not zero.any():
         return state
     h = (state.S**2).sum(axis=1)

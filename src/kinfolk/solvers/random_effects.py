@@ -2,7 +2,8 @@
 
     y_t = X_t (mu + u_t) + c_t + e,    u_t ~ N(0, Sigma),  e ~ N(0, sigma2 I),  Sigma diagonal or full.
 
-It needs no cross-validation, and says which coefficients differ between tasks and which they have in common.
+Features that do not vary within tasks have no u_t. It needs no cross-validation, and says which coefficients differ
+between tasks and which they have in common.
 """
 
 from __future__ import annotations
@@ -112,7 +113,9 @@ def fit_random_effects(
         )
     diagonal = covariance == "diagonal"
     units = scale_free_units(equations.G, diagonal=diagonal)
-    data = compress(equations, units, rows)
+    # A full covariance is found in directions that mix the features: its caller leaves out those in common.
+    fixed = np.pad(gram.common(), (0, int(equations.has_ones))) if diagonal else None
+    data = compress(equations, units, rows, fixed)
     # Without spare rows a full Sigma can explain every target, and sigma2 -> 0 makes the likelihood infinite.
     saturated = not diagonal and gram.n_tasks > 1 and data.spare < 1
     if saturated:

@@ -338,6 +338,7 @@ def _check_part(part: Any, S: int, d: int) -> None:
             isinstance(last, LastRows) and has_shape(last.n, S) and has_shape(last.x, S, d) and has_shape(last.y, S)
         )
         require(shapes, f"the last rows of {S} tasks")
+    require(part.common is None or has_shape(part.common, d), "the common coefficients of a part")
     require(part.units is None or has_shape(part.units, d), "the units of a part")
     require(p == d + ones if part.basis is None else has_shape(part.basis, d, p - ones), "the basis of a part")
     require((part.origin is None) != ones and (part.origin is None or has_shape(part.origin[0], d)), "an origin")

@@ -37,8 +37,14 @@ WIDTHS = 10.0 ** np.arange(5)  # of the graph's prior, tried against its devianc
 
 
 def feature_scale(gram: GramStats) -> NDArray[np.float64]:
-    """Standard deviation of every feature within tasks, all rows together; 1 for those that never vary."""
-    variance = np.diagonal(gram.G, axis1=1, axis2=2).sum(axis=0) / max(float(gram.n.sum()), TINY)
+    """Standard deviation of every feature within tasks, all rows together; 1 for those that never vary.
+
+    For features that do not vary within tasks, that over all rows.
+    """
+    within = np.diagonal(gram.G, axis1=1, axis2=2).sum(axis=0)
+    rows = max(float(gram.n.sum()), TINY)
+    between = gram.n @ np.square(gram.x_mean - gram.n @ gram.x_mean / rows)
+    variance = np.where(gram.common(), within + between, within) / rows
     return np.where(variance > 0, np.sqrt(variance), 1.0)
 
 
