@@ -34,5 +34,6 @@ def _few_trees(monkeypatch):
 
 
 @pytest.mark.parametrize(("estimator", "check"), list(conventions(ESTIMATORS)))
+@pytest.mark.filterwarnings("ignore:the target is counts")
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)

@@ -7,9 +7,13 @@ the range of the targets by more than its length.
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
-from campaign import main
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import campaign
 
 from kinfolk import GAMTLCV
 from kinfolk.baselines import RandomSlopes
@@ -40,4 +44,4 @@ def _compare(X, y, X_new, y_new, what):
 
 
 if __name__ == "__main__":
-    sys.exit(main("random panels", one, count=2000))
+    sys.exit(campaign.main("random panels", one, count=2000))

@@ -85,7 +85,7 @@ def test_sharing_is_all_of_the_gain_where_lines_are_common():
 
 
 def test_the_graph_has_its_own_step_where_there_are_groups():
-    model = fitted("groups", 8)
+    model = fitted("groups", 12)
     assert model.graph_helps_ and model.gains_["graph"].mean > 2 * model.gains_["graph"].standard_error > 0
     assert any(said.startswith("The graph helps: ") for said in model.summary().verdict)
 
@@ -151,7 +151,7 @@ def test_one_run_says_one_thing(tmp_path):
 
 def test_a_graph_without_a_part_is_drawn_as_a_map():
     without = fitted("nothing", 20)
-    along = fitted("groups", 8)
+    along = fitted("groups", 12)
     assert not without.graph_helps_ and along.graph_helps_
     assert summarize(without)["map"].startswith("This graph is a map") and summarize(along)["map"] == ""
     assert any(line.startswith("map: ") for line in account(without, "gamtlcv", 1.0))

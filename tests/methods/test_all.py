@@ -117,6 +117,7 @@ VARIANTS = [METHODS["Independent"](penalty="cv"), METHODS["Pooled"](own_intercep
 
 @pytest.mark.parametrize("method", [*(METHODS[name](**QUICK.get(name, {})) for name in METHODS), *VARIANTS], ids=str)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:the target is counts")
 def test_scikit_learn_conventions(method):
     check_estimator(method, on_skip=None)
 

@@ -284,9 +284,11 @@ def test_without_a_feature_that_varies_there_are_levels_alone(capfd):
 def test_constant_targets_and_features_have_no_slope():
     rng = np.random.default_rng(0)
     table = np.column_stack([np.repeat([0, 1], 20), np.repeat([30.0, 40.0], 20), rng.normal(size=40)])
-    flat = BMSL(task=0, **QUICK).fit(table, np.full(40, 2.0))
+    with pytest.warns(UserWarning, match="feature 0 is constant within every task"):
+        flat = BMSL(task=0, **QUICK).fit(table, np.full(40, 2.0))
     np.testing.assert_allclose(flat.predict(table), 2.0, atol=0.2)
-    model = BMSL(task=0, **QUICK).fit(table, table[:, 2] + rng.normal(size=40))
+    with pytest.warns(UserWarning, match="feature 0 is constant within every task"):
+        model = BMSL(task=0, **QUICK).fit(table, table[:, 2] + rng.normal(size=40))
     assert model.coef_[:, 0].tolist() == [0.0, 0.0] and model.inclusion_probability_[0] == 0.0
 
 

@@ -27,7 +27,7 @@ from kinfolk.methods.curves import (
 from kinfolk.methods.gamtl.calibrate import SHOWN_BY
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.method import announced
-from kinfolk.methods.mixture import OWN, SLOPES, SLOPES_OWN, Member, Search, limits
+from kinfolk.methods.mixture import MANY, OWN, SLOPES, SLOPES_OWN, Member, Search, limits
 from kinfolk.methods.model import Bound, ByTask, Model
 from kinfolk.methods.parameters import check_parameters, choice, number, parameters
 from kinfolk.methods.rbf_search import FeatureSearch, TaskRows
@@ -49,6 +49,7 @@ from kinfolk.threads import limited_threads
 MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's own data
 LEAST_VARIANCE = 1e-9  # of features of variance 1, in a direction in which rows do not differ but by rounding
 FARTHEST = 2.0  # standard deviations of the difference to lines: it is held to these beyond the training rows
+BEST_OF_SEVERAL = 1.2  # of the guard: graphs are the best of several, and on noise win more often than one would
 FINALISTS = 4  # graphs that may share in the mixture
 CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
 LEAST_CURVES = 0.01  # gain below which curves are not worth that coefficients are harder to read
@@ -196,7 +197,9 @@ class GAMTLCV(GraphRegressor):
         columns = self.limited(columns, rows, inputs)
         untold = groups is None and isinstance(self.cv, Integral)  # time makes its own folds
         order = _time_input(rows, inputs) if untold else None
-        if order is not None and not streams:
+        # Among many tasks lines alone are what random rows chose: a second search would find nearly the same.
+        lines_of_many = model.bound is None and len(model.labels) >= MANY
+        if order is not None and not streams and not lines_of_many:
             model = replace(model, beyond=self._beyond(model, rows, columns, inputs, gram, order))
         name = time_column(rows) if untold else None
         if order is not None and names is not None:
@@ -409,7 +412,8 @@ class GAMTLCV(GraphRegressor):
         gain = search.gain(without, with_graph)
         # A graph whose share is too small to keep has still moved the others a little.
         takes_part = any(member.has_graph for member in with_graph.members)
-        helps = takes_part and bool(gain.mean > self.guard * gain.standard_error)
+        tasks = int((with_graph.errors.task_rows > 0).sum())
+        helps = takes_part and gain.clears(BEST_OF_SEVERAL * self.guard, tasks)
         if helps:  # the graph that predicts most comes first
             share = np.atleast_2d(with_graph.shares).mean(axis=0)
             order = np.argsort(-share, kind="stable")
@@ -488,7 +492,17 @@ def _reach(model: Model, curves: FeatureSearch | None, data: TaskRows | None) ->
         return center, root, float(np.finfo(float).max)
     X = data.X if curves is None else curves.features.transform(data.X)
     used = slice(None) if data.weight is None else data.weight > 0
-    return center, root, float(np.square((X[used] - center) @ root).sum(axis=1).max())
+    return center, root, _farthest(np.square((X[used] - center) @ root).sum(axis=1), float(gram.n.sum()))
+
+
+def _farthest(distance: Array, rows: float) -> float:
+    """The largest squared distance of one of so many rows from the others, whose mean and covariance do not know it.
+
+    With as many features as rows every row is far from the others, and no new one lies beyond them.
+    """
+    others = max(rows - 1, 1.0)
+    shared = np.maximum(1 - distance / others, LEAST_VARIANCE)  # 0 if no other row goes its way
+    return float((rows / others * distance / shared).max())
 
 
 def _difference(model: Model, lines: Model, curves: FeatureSearch | None, data: TaskRows | None) -> float:

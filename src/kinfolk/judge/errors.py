@@ -21,6 +21,19 @@ class Gain(NamedTuple):
     mean: float
     standard_error: float
 
+    def clears(self, guard: float, tasks: int) -> bool:
+        """Whether it is larger than chance makes it as rarely as a normal variable exceeds `guard`.
+
+        The standard error is itself an estimate over tasks, so the quantile is that of Student's distribution.
+
+        Examples
+        --------
+        >>> Gain(0.022, 0.01).clears(2.0, 1000), Gain(0.022, 0.01).clears(2.0, 10)
+        (True, False)
+        """
+        quantile = float(stats.t.isf(stats.norm.sf(guard), max(tasks - 1, 1)))
+        return bool(self.mean > quantile * float(self.standard_error))
+
 
 NO_GAIN = Gain(0.0, 0.0)  # of what takes no part
 

@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.utils import estimator_html_repr
 
-from kinfolk.methods.common import beside_common
+from kinfolk.methods.constant_within import beside_common
 from kinfolk.methods.extrapolation import limits_from, trusted_limits
 from kinfolk.methods.frame_predictions import predict_frame
 from kinfolk.methods.model import Model, Population, as_model

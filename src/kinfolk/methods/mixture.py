@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.judge.errors import Errors, Gain
 from kinfolk.judge.trials import Fittable, Trial, plain_row, try_all
-from kinfolk.methods.common import one_for_all
+from kinfolk.methods.constant_within import one_for_all
 from kinfolk.methods.independent import Independent
 from kinfolk.methods.mean_shrunk import MeanShrunk
 from kinfolk.methods.model import ByTask, Model, Part, Population
@@ -197,31 +197,41 @@ class Search:
         self.callback = callback
         self.tried: dict[str, tuple[Member, Trial]] = {}
         self.dropped: dict[str, tuple[Member, Trial]] = {}
+        self.repeated: dict[str, tuple[Member, Trial]] = {}  # of members that predict as one before them
         self.yardsticks: dict[str, Trial] = {}  # of what is compared with, and takes no part
         self.rows = np.maximum(sum(part.n for part in folds.held_out), TINY)
         self.observations = self.rows if folds.distinct is None else self.rows * folds.distinct
 
+    @property
+    def races(self) -> bool:
+        """Whether the first fold alone decides about members that lose there by far: among many tasks."""
+        return len(self.rows) >= MANY and not self.folds.in_time and bool(self.tried)
+
     def add(self, members: list[Member]) -> None:
         """Try members on every fold; among many tasks those on the first fold alone that lose there by far."""
-        races = len(self.rows) >= MANY and not self.folds.in_time and bool(self.tried)
-        first = self._try(members, range(1 if races else len(self.folds)))
-        if not races:
+        members = [member for member in members if member.name not in self.tried | self.repeated | self.dropped]
+        first = self._try(members, range(1 if self.races else len(self.folds)))
+        if not self.races:
             self._keep(first)
             return
-        best = self.trial(min(self.tried, key=self.error)).errors.only(range(1))
         for name, (_, trial) in first.items():
-            gain = trial.errors.gain_over(best)
+            gain = self._gain_on_first_fold(trial)
             if gain.mean < -max(HOPELESS, CERTAIN * gain.standard_error):
                 self.dropped[name] = first[name]
         left = self._try([member for member in members if member.name not in self.dropped], range(1, len(self.folds)))
         self._keep({name: (member, first[name][1].joined(rest)) for name, (member, rest) in left.items()})
 
+    def _gain_on_first_fold(self, trial: Trial) -> Gain:
+        """What a member that was tried there gains over the best so far."""
+        best = self.trial(min(self.tried, key=self.error))
+        return trial.errors.gain_over(best.errors.only(range(1)))
+
     def _keep(self, found: dict[str, tuple[Member, Trial]]) -> None:
         """Remember what was tried, but not what predicts the same as a member before it: the same model once more."""
         for name, (member, trial) in found.items():
             alike = [other for one, other in self.tried.values() if one.has_graph == member.has_graph]
-            if name in ALWAYS or not any(map(trial.predicts_as, alike)):
-                self.tried[name] = member, trial
+            again = name not in ALWAYS and any(map(trial.predicts_as, alike))
+            (self.repeated if again else self.tried)[name] = member, trial
 
     def add_last_means(self) -> None:
         """In time, the level at which every task was last: inputs that moved in the past may not move it again."""
@@ -380,5 +390,5 @@ class Search:
         """One row per member, and the number of folds behind its errors."""
         return [
             plain_row(trial, name=name, **member.parameters, folds=len(trial.coef))
-            for name, (member, trial) in (self.tried | self.dropped).items()
+            for name, (member, trial) in (self.tried | self.repeated | self.dropped).items()
         ]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kinfolk.methods.common import beside_common
+from kinfolk.methods.constant_within import beside_common
 from kinfolk.methods.couplings import Coupling
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model, Part

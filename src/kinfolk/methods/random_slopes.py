@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from kinfolk.methods.common import can_tell_common
+from kinfolk.methods.constant_within import can_tell_common
 from kinfolk.methods.couplings import Hub
 from kinfolk.methods.gamtl.calibrate import mixed_model
 from kinfolk.methods.method import MultiTaskRegressor

@@ -97,40 +97,42 @@ def read_rows(X: Any, y: Any, *, task: Any, sample_weight: Any = None) -> Rows:
         raise ValueError("fit requires y to be passed, but the target y is None: pass one target per row")
     y, y_names = _read_target(y)
     _check_lengths(table, y)
-    if task is None:
-        features = table
-        count = y.shape[1] if y.ndim == 2 else 1
-        labels = np.arange(count) if y_names is None else np.asarray(y_names)
-        if labels.dtype.kind == "U":
-            labels = _texts(np.asarray(y_names, dtype=object), "y")
-        codes = None if y.ndim == 2 else np.zeros(len(y), np.intp)
-        order = np.argsort(labels, kind="stable")
-        labels = labels[order]
-        y = y[:, order] if y.ndim == 2 else y
-        columns = np.argsort(order)
-    else:
-        if y.ndim == 2 and y.shape[1] != 1:
-            raise ValueError(
-                f"y has {y.shape[1]} columns although task={task!r} names a column of X. Pass one target per row, "
-                "or leave out `task` for one target column per task."
-            )
-        y = y.ravel()
-        features, column = table.split(task)
-        absent = missing_labels(column)
-        if absent.any() and not absent.all():
-            warn_user(
-                f"left out {absent.sum():,} of {len(y):,} rows without a task, the first is row {absent.argmax()}"
-            )
-            column = np.where(absent, column[~absent][0], column)
-        labels, codes = np.unique(checked_labels(column, task), return_inverse=True)
-        _warn_of_look_alikes(labels, task)
-        columns = None
     weight = _read_weight(sample_weight, len(y))
-    _check_targets(y, codes, labels, named=task is not None)
-    if task is not None:
-        y = np.where(absent, np.nan, y)  # what has no target takes no part, and every row keeps its place
-    schema = Schema(task, table.names, table.width, labels, columns)
-    return Rows(features, y, codes, weight, schema)
+    return _wide_rows(table, y, y_names, weight) if task is None else _long_rows(table, y, task, weight)
+
+
+def _wide_rows(table: Table, y: Array, y_names: Any, weight: Array | None) -> Rows:
+    """A table without a task column: one column of targets per task, in the order of their labels."""
+    count = y.shape[1] if y.ndim == 2 else 1
+    labels = np.arange(count) if y_names is None else np.asarray(y_names)
+    if labels.dtype.kind == "U":
+        labels = _texts(np.asarray(y_names, dtype=object), "y")
+    codes = None if y.ndim == 2 else np.zeros(len(y), np.intp)
+    order = np.argsort(labels, kind="stable")
+    labels = labels[order]
+    y = y[:, order] if y.ndim == 2 else y
+    _check_targets(y, codes, labels, named=False)
+    return Rows(table, y, codes, weight, Schema(None, table.names, table.width, labels, np.argsort(order)))
+
+
+def _long_rows(table: Table, y: Array, task: Any, weight: Array | None) -> Rows:
+    """A table with a task column, one target per row."""
+    if y.ndim == 2 and y.shape[1] != 1:
+        raise ValueError(
+            f"y has {y.shape[1]} columns although task={task!r} names a column of X. Pass one target per row, "
+            "or leave out `task` for one target column per task."
+        )
+    y = y.ravel()
+    features, column = table.split(task)
+    absent = missing_labels(column)
+    if absent.any() and not absent.all():
+        warn_user(f"left out {absent.sum():,} of {len(y):,} rows without a task, the first is row {absent.argmax()}")
+        column = np.where(absent, column[~absent][0], column)
+    labels, codes = np.unique(checked_labels(column, task), return_inverse=True)
+    _warn_of_look_alikes(labels, task)
+    _check_targets(y, codes, labels, named=True)
+    y = np.where(absent, np.nan, y)  # what has no target takes no part, and every row keeps its place
+    return Rows(features, y, codes, weight, Schema(task, table.names, table.width, labels, None))
 
 
 def read_for_predict(X: Any, schema: Schema, estimator: str) -> tuple[Table, NDArray[Any] | None]:

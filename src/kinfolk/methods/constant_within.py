@@ -22,7 +22,7 @@ TASKS_EACH = 3  # tasks per coefficient of levels: fewer would fit the levels at
 
 def can_tell_common(gram: GramStats) -> bool:
     """Whether there are tasks enough for the coefficients that they have in common; if not, these are exactly 0."""
-    return gram.n_tasks >= TASKS_EACH * (np.count_nonzero(gram.common()) + 1)
+    return gram.n_tasks >= TASKS_EACH * (int(gram.common().sum()) + 1)
 
 
 def common_coefficients(gram: GramStats) -> Array:
