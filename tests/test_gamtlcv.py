@@ -151,6 +151,13 @@ def test_cross_errors_are_inner_products_of_residuals(folds):
     np.testing.assert_allclose(np.einsum("tmm->mt", E), squared_errors(statistics.total, W, c))
 
 
+def test_errors_that_are_rounding_give_shares_too():
+    rounding = np.array([[[-3e-18, 2e-8], [2e-8, -1e-18]]])
+    shares = best_mixture(rounding, np.ones(1))
+    assert np.isfinite(shares).all()
+    np.testing.assert_allclose(shares.sum(), 1.0)
+
+
 def test_the_best_mixture_is_the_best_on_a_grid():
     rng = np.random.default_rng(5)
     residual = rng.normal(size=(8, 3, 30)) * np.array([1.0, 1.3, 2.0])[:, None]

@@ -228,7 +228,7 @@ def test_tasks_of_few_rows_are_told_apart(monkeypatch):
     y = np.where(codes % 2, 1.0, -1.0) * np.where(X[:, 0] > 0, 1.0, -1.0)
     data = TaskRows(X, y, codes, np.arange(20), np.arange(240) % 4)
     found = np.square(try_trunk(data, "auto").prediction - y).mean()
-    monkeypatch.setattr("kinfolk.methods.trunk_search.TIMES", 1)
+    monkeypatch.setattr("kinfolk.methods.boosters.TIMES", 1)
     assert found < 0.5 < np.square(try_trunk(data, "auto").prediction - y).mean()
 
 

@@ -11,6 +11,7 @@ from kinfolk.judge.errors import NO_GAIN, Gain, chain_of_gains
 from kinfolk.methods.mixture import OWN, OWN_CURVES, Mixture, Search
 from kinfolk.methods.rbf_search import FeatureSearch, TaskRows
 from kinfolk.methods.trunk_search import TrunkShares, TrunkTrial, trunk_shares
+from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.rows.gram import Array
 
 
@@ -55,6 +56,12 @@ class Found:
         judged = {id(errors): errors.among(both) for errors in steps.values()}  # steps that change nothing stay one
         chain = {name: judged[id(errors)] for name, errors in steps.items()}
         return chain_of_gains(chain, shared=search.errors_go_together())
+
+    def held_out(self) -> HeldOut:
+        """Errors by task on held-out rows, with the graph and without."""
+        chosen = self.chosen
+        without = chosen.without_graph.errors.by_task()
+        return HeldOut(chosen.mixture.errors.by_task(), without, self.search.folds.trained_on)
 
     def shares_of(self, trial: TrunkTrial, mixture: Mixture, data: TaskRows) -> TrunkShares:
         """What a trunk earns beside a mixture, from the predictions of both for held-out rows."""

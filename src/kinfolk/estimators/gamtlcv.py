@@ -33,8 +33,7 @@ from kinfolk.methods.parameters import check_parameters, choice, number, paramet
 from kinfolk.methods.rbf_search import FeatureSearch, TaskRows
 from kinfolk.methods.splines import SplineFeatures
 from kinfolk.methods.stream import Stream
-from kinfolk.methods.trunk_search import check_trunk, fit_trunk, try_trunk
-from kinfolk.methods.uncertainty import HeldOut
+from kinfolk.methods.trunk_search import MOST_JUDGED, check_trunk, fit_trunk, try_trunk
 from kinfolk.methods.walks import walk_column
 from kinfolk.progress import Callback
 from kinfolk.rows.columns import Columns
@@ -101,10 +100,11 @@ class GAMTLCV(GraphRegressor):
         every task has once at most, levels may also wander along it, and half of `guard` is enough, as it is in time.
         "auto": these or radial basis functions (see `RBFGAMTL`), whichever gain more; True: basis functions with the
         share that errors give them; False: lines
-    trunk : a model of what all tasks share, beside the lines: "auto" is boosted trees (scikit-learn's
-        HistGradientBoostingRegressor, told which task a row is of), rounds and size chosen on the folds; or any
-        regressor, whose first input is then the number of the task. It takes part if it lowers the held-out error by
-        more than half of `guard` standard errors, in time a quarter; what comes later needs `time=` in fit to judge
+    trunk : a model of what all tasks share, beside the lines: "auto" is boosted trees that know the task of a row
+        (LightGBM's if it is installed, else scikit-learn's), rounds and size chosen on the folds, above 200,000 rows
+        on a sample; or any regressor, whose first input is then the number of the task; or None. It takes part if it
+        lowers the held-out error by more than half of `guard` standard errors, in time a quarter. Trees are models of
+        rows: from statistics alone, and in `partial_fit`, "auto" does without
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class GAMTLCV(GraphRegressor):
     random_state: Any = 0
     callback: Callback | None = None
     nonlinear: bool | str = choice("splines", False, True, "auto")
-    trunk: Any = None
+    trunk: Any = "auto"
 
     def needs_two_rows(self) -> bool:
         """Folds may leave a task without rows, so one row is no worse."""
@@ -169,8 +169,9 @@ class GAMTLCV(GraphRegressor):
         return True
 
     def needs_rows(self) -> bool:
-        """Basis functions are placed among the rows, and a trunk is a model of them; splines are left out without."""
-        return self.nonlinear in (True, "auto") or self.trunk is not None
+        """Basis functions are placed among the rows, and a given regressor is a model of them; splines and boosted
+        trees are left out without."""
+        return self.nonlinear in (True, "auto") or not (self.trunk is None or isinstance(self.trunk, str))
 
     def folds_for(self, gram: GramStats, groups: Any) -> Any:
         """Twice as many folds where tasks share few rows."""
@@ -193,13 +194,11 @@ class GAMTLCV(GraphRegressor):
         columns, inputs, names = self.fit_columns(rows)
         self.tell_rules(columns, rows, inputs, names)
         gram = rows.gram(inputs, names)
-        model, stream = self._searched(rows, columns, inputs, gram, groups)
+        model, stream = self._searched(rows, columns, inputs, gram, groups, streams=streams)
         columns = self.limited(columns, rows, inputs)
         untold = groups is None and isinstance(self.cv, Integral)  # time makes its own folds
         order = _time_input(rows, inputs) if untold else None
-        # Among many tasks lines alone are what random rows chose: a second search would find nearly the same.
-        lines_of_many = model.bound is None and len(model.labels) >= MANY
-        if order is not None and not streams and not lines_of_many:
+        if order is not None and not streams:
             model = replace(model, beyond=self._beyond(model, rows, columns, inputs, gram, order))
         name = time_column(rows) if untold else None
         if order is not None and names is not None:
@@ -208,7 +207,7 @@ class GAMTLCV(GraphRegressor):
         return self.keep(replace(model, stream=stream if streams else None), columns)
 
     def _searched(
-        self, rows: Rows, columns: Columns, inputs: Array, gram: GramStats, groups: Any
+        self, rows: Rows, columns: Columns, inputs: Array, gram: GramStats, groups: Any, *, streams: bool = False
     ) -> tuple[Model, Stream]:
         """The model that folds of the rows choose, by `groups` or in time, and the statistics of these folds."""
         cv = self.folds_for(gram, groups)
@@ -216,7 +215,8 @@ class GAMTLCV(GraphRegressor):
         in_time = isinstance(groups, InTime)
         fold = last_third(fold) if in_time else fold
         asked = self.nonlinear == "splines"
-        if self.needs_rows() or (asked and gram.G.size <= MOST_NUMBERS):
+        trunk = None if streams and isinstance(self.trunk, str) else self.trunk  # trees of rows that are yet to come
+        if self.needs_rows() or trunk is not None or (asked and gram.G.size <= MOST_NUMBERS):
             data = TaskRows.of(rows, inputs, gram, fold, in_time=in_time, columns=columns)
             # Rows that stay together say less than as many apart: a fine curve would follow them.
             apart = groups is None and isinstance(self.cv, Integral)
@@ -227,25 +227,35 @@ class GAMTLCV(GraphRegressor):
             data = None
             stream = Stream(columns.folds(rows, inputs, gram, fold, in_time))
         stream = replace(stream, folds=replace(stream.folds, distinct=distinct_share(rows, groups)))
-        model = self._model_of(stream, columns, data)
+        model = self._model_of(stream, columns, data, trunk)
         if asked and stream.splines is None and can_bend(inputs):
             model = replace(model, details=model.details | {"nonlinear_gain_": None})
         return model, stream
 
-    def _beyond(self, model: Model, rows: Rows, columns: Columns, inputs: Array, gram: GramStats, order: int) -> Model:
+    def _beyond(
+        self, model: Model, rows: Rows, columns: Columns, inputs: Array, gram: GramStats, order: int
+    ) -> Model | None:
         """The model of rows that come later than all of fit: what predicted the last rows best from those before.
 
         Random rows ask how well gaps are filled in, where curves and walks win; what comes later is another question.
-        The graph has the parameters that random rows have chosen.
+        The graph has the parameters that random rows have chosen. Among many tasks a second search would find nearly
+        the same lines, and those of the first one serve.
         """
         when = inputs[:, order]
+        after = (order, float(when.max()))
+        if len(model.labels) >= MANY:
+            return (
+                None
+                if model.bound is None
+                else replace(model.bound.lines, columns=replace(columns, basis=None), after=after)
+            )
         point = model.details.get("best_params_", {})
         axes = {"strengths": "strength", "neighbors": "neighbors", "anchors": "anchor", "metrics": "metric"}
         fixed = {name: (point[key],) for name, key in axes.items() if key in point}
         again = clone(self).set_params(callback=None, ridges=self.ridges[-1:], **fixed)
         later, _ = again._searched(rows, columns, inputs, gram, InTime(np.unique(when, return_inverse=True)[1]))
         basis = later.details.get("rbf_", later.details.get("splines_"))
-        return replace(later, columns=replace(columns, basis=basis), after=(order, float(when.max())), structure=None)
+        return replace(later, columns=replace(columns, basis=basis), after=after, structure=None)
 
     def refitted(self, model: Model, rows: Rows, inputs: Array, forget: float, groups: Any) -> Model:
         """The model of the rows so far and new ones, searched for again on the folds of both."""
@@ -254,13 +264,13 @@ class GAMTLCV(GraphRegressor):
         assert model.columns is not None
         return replace(self._model_of(stream, model.columns), stream=stream)
 
-    def _model_of(self, stream: Stream, columns: Columns, data: TaskRows | None = None) -> Model:
+    def _model_of(self, stream: Stream, columns: Columns, data: TaskRows | None = None, trunk: Any = None) -> Model:
         stream = replace(stream, folds=refilled(stream.folds, columns.gaps))
-        lines_alone = stream.curves is None and stream.splines is None and self.trunk is None
+        lines_alone = stream.curves is None and stream.splines is None and trunk is None
         if lines_alone or self.learns_nothing(stream.folds.total, stream.folds):
             return self.whole_model(stream.folds.total, stream.folds)
         with limited_threads(*stream.folds.total.b.shape):
-            model = self._learn_beside_lines(stream, columns, data)
+            model = self._learn_beside_lines(stream, columns, data, trunk)
         return replace(model, method=self.unfitted())
 
     def keep(self, model: Model, columns: Columns) -> Self:
@@ -291,10 +301,10 @@ class GAMTLCV(GraphRegressor):
         self._grid(own, metrics, self.anchors, intercept).try_on(search)
         return search, scale
 
-    def _learn_beside_lines(self, stream: Stream, columns: Columns, data: TaskRows | None) -> Model:
+    def _learn_beside_lines(self, stream: Stream, columns: Columns, data: TaskRows | None, trunk: Any) -> Model:
         """Lines and, as it is asked for, curves and a trunk beside them."""
-        lines, scale = self._search(stream.folds.with_rows())
-        straight = found = Found(lines, self._choose(lines), scale)
+        search, scale = self._search(stream.folds.with_rows())
+        straight = found = Found(search, self._choose(search), scale)
         total = stream.folds.total
         tried = [(self._with_curves(made, found), made) for made in (stream.splines, stream.curves) if made is not None]
         if tried:
@@ -303,16 +313,23 @@ class GAMTLCV(GraphRegressor):
                 tried, key=lambda one: (one[0].curves is not None, one[0].details["nonlinear_gain_"].mean)
             )
             total = total if found.curves is None else made.folds.total
-        if self.trunk is None:
+        if trunk is None:
             model = self._learn(found).among(total)
         else:
             assert data is not None
             model = self._with_trunk(data.with_rows(), found).among(total)
         if found.curves is None and model.trunk is None:
             return model
-        plain = self._learn(straight).among(stream.folds.total)
-        plain = replace(plain, structure=None, course=None, details={}, columns=replace(columns, basis=None))
-        return replace(model, bound=bound_of(model, plain, found.curves, data))
+        lines = replace(model, trunk=None) if found.curves is None else _lines_of(straight).among(stream.folds.total)
+        lines = replace(
+            lines,
+            held_out=straight.held_out(),
+            structure=None,
+            course=None,
+            details={},
+            columns=replace(columns, basis=None),
+        )
+        return replace(model, bound=bound_of(model, lines, found.curves, data))
 
     def _with_curves(self, curves: FeatureSearch, straight: Found) -> Found:
         """Curves, then the mixture of lines and curves, unless lines alone are as good and "auto" is asked for."""
@@ -343,9 +360,10 @@ class GAMTLCV(GraphRegressor):
 
     def _with_trunk(self, data: TaskRows, found: Found) -> Model:
         """The mixture that was found and a trunk, if that is clearly better than the mixture alone."""
-        trial = try_trunk(data, self.trunk, callback=self.callback)
+        judged = data.sample(MOST_JUDGED, self.random_state)
+        trial = try_trunk(judged, self.trunk, callback=self.callback)
         chosen = found.chosen
-        shares = found.shares_of(trial, chosen.mixture, data)
+        shares = found.shares_of(trial, chosen.mixture, judged)
         mixture = replace(chosen.mixture, errors=shares.errors)
         gain = found.search.gain(chosen.mixture, mixture)
         guard = self.guard * TRUNK_GUARD * (HALF_GUARD if found.search.folds.in_time else 1.0)
@@ -354,7 +372,7 @@ class GAMTLCV(GraphRegressor):
         if not helps:
             return self._learn(replace(found, details=found.details | details))
         # What the graph gains is told beside the same trunk.
-        errors = found.shares_of(trial, chosen.without_graph, data).errors
+        errors = found.shares_of(trial, chosen.without_graph, judged).errors
         chosen = replace(chosen, mixture=mixture, without_graph=replace(chosen.without_graph, errors=errors))
         model = self._learn(
             replace(found, chosen=chosen, details=found.details | details | {"gains_": found.gains(mixture)})
@@ -428,8 +446,6 @@ class GAMTLCV(GraphRegressor):
         chosen = found.chosen
         mixture = chosen.mixture
         model = mixture.learn(search.folds.total).in_units(found.scale)
-        by_task = mixture.errors.by_task()
-        errors = HeldOut(by_task, chosen.without_graph.errors.by_task(), search.folds.trained_on)
         assert mixture.shown is not None
         details = {
             "gains_": found.gains(),
@@ -444,12 +460,18 @@ class GAMTLCV(GraphRegressor):
             "cv_results_": search.table(),
             "relevance_": model.details["relevance_"] / found.scale,
         }
-        return replace(model, held_out=errors, details=details | found.details)
+        return replace(model, held_out=found.held_out(), details=details | found.details)
 
     def _check_axes(self) -> None:
         for name in ("neighbors", "strengths", "ridges", "anchors", "metrics"):
             if not np.size(getattr(self, name)):
                 raise ValueError(f"{name} is empty: give at least one value to try")
+
+
+def _lines_of(straight: Found) -> Model:
+    """The mixture of lines, without a graph that only is shown."""
+    mixture = replace(straight.chosen.mixture, shown=None)
+    return mixture.learn(straight.search.folds.total).in_units(straight.scale)
 
 
 def _time_input(rows: Rows, inputs: Array) -> int | None:

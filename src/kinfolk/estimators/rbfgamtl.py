@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kinfolk.estimators.gamtlcv import GAMTLCV
 from kinfolk.methods.parameters import choice, parameters
@@ -37,3 +37,4 @@ class RBFGAMTL(GAMTLCV):
     simplicity: ClassVar[int] = 130
 
     nonlinear: bool | str = choice(True, False, "auto", "splines")
+    trunk: Any = None

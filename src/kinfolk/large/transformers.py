@@ -58,7 +58,7 @@ def plan_features(model: MultiTaskRegressor, columns: tuple[str, ...]) -> Featur
 
 def check_statistics_suffice(model: MultiTaskRegressor) -> None:
     """Refuse a model that needs the rows themselves, with what can be done."""
-    if getattr(model, "trunk", None) is not None:
+    if not isinstance(getattr(model, "trunk", None), str | None):
         raise ValueError("a trunk is fitted to rows, not to statistics: fit(X, y) on a sample, or use trunk=None")
     if model.needs_rows():
         raise ValueError(

@@ -44,7 +44,7 @@ class Penalised(MultiTaskRegressor):
 
     def prepare(self, gram: GramStats) -> Path:
         """What all penalties have in common, computed once."""
-        spectrum = Spectrum.of(gram.G, gram.b)
+        spectrum = gram.once_if_small("spectrum", lambda: Spectrum.of(gram.G, gram.b))
 
         def model(penalty: float) -> tuple[Array, Array]:
             W = self.slopes(spectrum, penalty)

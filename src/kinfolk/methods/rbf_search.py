@@ -105,6 +105,22 @@ class TaskRows:
         X = self.X if self.learned is None else self.learned(f)
         return filled_in(X, self.gaps, trains(self.fold, f), self.weight)
 
+    def sample(self, most: int, random_state: Any) -> TaskRows:
+        """So many of the rows, drawn at random; all of them, if they are no more."""
+        if len(self.y) <= most:
+            return self
+        rows = np.sort(generator(random_state).choice(len(self.y), most, replace=False))
+        learned = self.learned
+        return replace(
+            self,
+            X=self.X[rows],
+            y=self.y[rows],
+            codes=self.codes[rows],
+            fold=self.fold[rows],
+            weight=None if self.weight is None else self.weight[rows],
+            learned=None if learned is None else lambda f: learned(f)[rows],
+        )
+
     def in_basis(self, features: SplineFeatures, by_fold: Sequence[SplineFeatures]) -> TaskRows:
         """The same rows with other features, by name; folds have their own."""
         names = tuple(map(str, features.get_feature_names_out(self.names)))

@@ -141,7 +141,8 @@ def _task_counts(error: Array, draws: int) -> Array:
 
 def _least_shares(total: Array) -> Array:
     """p >= 0 with sum 1 and the least p'Ep: a non-negative least-squares problem in a root of E."""
-    scale = max(float(np.trace(total)) / len(total), TINY)
+    # Of errors that are nothing but rounding, the trace may be negative.
+    scale = max(float(np.abs(total).max()), TINY)
     value, vector = np.linalg.eigh(total / scale)
     root = np.sqrt(np.maximum(value, MARGIN))[:, None] * vector.T
     # For p = s q with shares q, min over s of s^2 q'Eq + (1 - s)^2 is q'Eq / (q'Eq + 1): the direction of p is that of

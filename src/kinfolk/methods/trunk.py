@@ -56,10 +56,22 @@ class BoostedTrees:
             values.append([])
             _walk(tree.nodes, 0, values, splits, offset)
             bitsets.append(np.asarray(tree.raw_left_cat_bitsets, np.uint32))
+        baseline = float(np.ravel(boosting._baseline_prediction)[0])
+        return cls._of_lists(baseline, values, splits, np.concatenate(bitsets))
+
+    @classmethod
+    def _of_lists(
+        cls,
+        baseline: float,
+        values: list[list[float]],
+        splits: list[tuple[Any, ...]],
+        bitsets: NDArray[np.uint32],
+    ) -> BoostedTrees:
+        """Leaves of every tree, and all splits."""
         widest = max(map(len, values), default=1)
         tree, feature, threshold, removed, passes, bitset = zip(*splits, strict=True) if splits else [()] * 6
         return cls(
-            float(np.ravel(boosting._baseline_prediction)[0]),
+            baseline,
             np.array([[*leaves, *[0.0] * (widest - len(leaves))] for leaves in values]).reshape(-1, widest),
             np.array(tree, np.int32),
             np.array(feature, np.int32),
@@ -67,8 +79,19 @@ class BoostedTrees:
             np.array(removed, np.uint64),
             np.array(passes, np.bool_),
             np.array(bitset, np.int32),
-            np.concatenate(bitsets),
+            bitsets,
         )
+
+    @classmethod
+    def of_light(cls, trees: list[dict[str, Any]]) -> BoostedTrees:
+        """The trees of a LightGBM booster as it describes them; the first holds the mean that they start from."""
+        values: list[list[float]] = []
+        splits: list[tuple[Any, ...]] = []
+        bitsets: list[NDArray[np.uint32]] = []
+        for tree in trees:
+            values.append([])
+            _walk_light(tree["tree_structure"], values, splits, bitsets)
+        return cls._of_lists(0.0, values, splits, np.array(bitsets, np.uint32).reshape(-1, 8))
 
     def predict(self, Z: Array) -> Array:
         """Predictions for rows of features; NaN is a missing value, and so is a category that is not in the tables."""
@@ -127,6 +150,36 @@ def _walk(nodes: Any, at: int, values: list[list[float]], splits: list[tuple[Any
     threshold = float(node["num_threshold"])
     splits.append((len(values) - 1, int(node["feature_idx"]), threshold, removed, passes, bitset))
     _walk(nodes, int(node["right"]), values, splits, offset)
+
+
+def _walk_light(
+    node: dict[str, Any], values: list[list[float]], splits: list[tuple[Any, ...]], bitsets: list[NDArray[np.uint32]]
+) -> None:
+    """Note the leaves of a branch of a LightGBM tree from left to right, and its splits."""
+    if "split_feature" not in node:
+        values[-1].append(float(node["leaf_value"]))
+        return
+    first = len(values[-1])
+    left, right = node["left_child"], node["right_child"]
+    _walk_light(left, values, splits, bitsets)
+    removed = (1 << len(values[-1])) - (1 << first)
+    threshold, bitset = np.nan, -1
+    if node["decision_type"] == "==":  # categories that are not named, and missing ones, go to the right
+        bits = np.zeros(CATEGORIES, np.uint8)
+        bits[[int(category) for category in node["threshold"].split("||")]] = 1
+        bitset = len(bitsets)
+        bitsets.append(np.packbits(bits, bitorder="little").view(np.uint32))
+        passes = False
+    else:
+        threshold = float(node["threshold"])
+        # Where no training row misses the value, one that does goes with most of them.
+        passes = _rows_in(left) >= _rows_in(right) if node["missing_type"] == "None" else bool(node["default_left"])
+    splits.append((len(values) - 1, int(node["split_feature"]), threshold, removed, passes, bitset))
+    _walk_light(right, values, splits, bitsets)
+
+
+def _rows_in(node: dict[str, Any]) -> int:
+    return int(node["internal_count"] if "split_feature" in node else node["leaf_count"])
 
 
 def _places(x: Array, edges: Array | None) -> NDArray[np.intp]:

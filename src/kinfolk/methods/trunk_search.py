@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from kinfolk.judge.boosting import LEAVES, PATIENCE, ROUNDS
 from kinfolk.judge.errors import Errors
+from kinfolk.methods.boosters import LEAVES, ONE_THREAD, ROUNDS, booster
 from kinfolk.methods.extrapolation import trusted_limits, where_lines_hold
 from kinfolk.methods.rbf_search import TaskRows
 from kinfolk.methods.shares import mixture_errors, own_ridge_shares
-from kinfolk.methods.trunk import CATEGORIES, BoostedTrees, Trunk
+from kinfolk.methods.trunk import CATEGORIES, Trunk
 from kinfolk.methods.trunk_ends import Mask, shares_beyond
 from kinfolk.progress import Callback, report
 from kinfolk.rows.gram import TINY, Array
@@ -26,15 +25,13 @@ from kinfolk.rows.time_order import trains
 from kinfolk.threads import single_threaded
 
 TRUNK = "trunk"
-STEP = 50  # rounds between two looks at the errors
-WORTHWHILE = 0.01  # of the squared error, that two such steps must gain to go on
+STEP = 10  # rounds between two looks at the errors
+LOOKS = 5  # that show no less error, one after the other, and trees stop to grow
 PARTS = 5  # of the rows, each told the means of the others
-LEAST_LEAF = 5  # rows, as for LightGBM in comparisons
 SEED = 0  # of the cross-fitting of means; the rest of boosting draws nothing
-SMALL = 50_000  # rows, up to which one thread is enough
-MANY = 5_000  # rows from which larger trees are tried, and rows are shown once, to save time
+MOST_JUDGED = 200_000  # rows that tell whether trees pay; of more a sample does
+GRID = 2.0**-20  # of the standard deviation: the target in numbers that single precision holds exactly
 # Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
-TIMES = 3  # that trees are shown every row: scikit-learn's split off no category that has fewer than ten in a branch
 BEYOND = 0.5  # of the share, beyond an end that cannot be tried
 END_ROUNDS = 150  # of trees that are tried at an end, at most
 
@@ -43,12 +40,13 @@ END_ROUNDS = 150  # of trees that are tried at an end, at most
 class TrunkTrial:
     """A regressor of all rows: what it predicted for every row when that was held out, and how to fit it to all.
 
-    `prediction` (n,) is NaN for rows that are never held out; `setting` is what was chosen.
+    `prediction` (n,) is NaN for rows that are never held out; `setting` is what was chosen. `fit` takes rows, which may
+    be more than those that were predicted, and a mask of some of them.
     """
 
     prediction: Array
     setting: dict[str, Any]
-    fit: Callable[..., tuple[Any, Array, float]]  # features, rows -> regressor, inputs of tasks, those of a stranger
+    fit: Callable[[TaskRows, Mask | None], tuple[Any, Array, float]]  # -> regressor, inputs of tasks and of new ones
 
 
 def check_trunk(asked: Any) -> None:
@@ -65,7 +63,7 @@ def try_trunk(data: TaskRows, asked: Any, *, callback: Callback | None = None) -
 
 
 def _threads(rows: int) -> AbstractContextManager[None]:
-    return single_threaded() if rows <= SMALL else nullcontext()
+    return single_threaded() if rows <= ONE_THREAD else nullcontext()
 
 
 def _try_given(data: TaskRows, asked: Any, callback: Callback | None) -> TrunkTrial:
@@ -78,8 +76,9 @@ def _try_given(data: TaskRows, asked: Any, callback: Callback | None) -> TrunkTr
         prediction[held_out] = _fitted(asked, data, Z, trains(data.fold, f)).predict(Z[held_out])
         report(callback, "trunk", f + 1, k)
 
-    def fit(X: Array, rows: Mask | None = None) -> tuple[Any, Array, float]:
-        fitted = _fitted(asked, data, np.column_stack([data.codes, X]), slice(None) if rows is None else rows)
+    def fit(data: TaskRows, rows: Mask | None) -> tuple[Any, Array, float]:
+        Z = np.column_stack([data.codes, data.X])
+        fitted = _fitted(asked, data, Z, slice(None) if rows is None else rows)
         inputs = np.arange(float(len(data.labels)))[:, None]
         return fitted, inputs, -1.0
 
@@ -99,29 +98,14 @@ class _Staged:
     """Boosted trees of the training rows of one fold, that grow step by step."""
 
     def __init__(self, data: TaskRows, X: Array, rows: NDArray[np.bool_], leaves: int) -> None:
-        from sklearn.ensemble import HistGradientBoostingRegressor
-
         told, self.inputs, category = task_inputs(data.codes[rows], data.y[rows], len(data.labels))
-        times = TIMES if category and len(data.y) < MANY else 1
-        self.Z = np.tile(np.column_stack([told, X[rows]]), (times, 1))
-        self.y = np.tile(data.y[rows], times)
-        self.weight = None if data.weight is None else np.tile(data.weight[rows], times)
-        self.model = HistGradientBoostingRegressor(
-            max_leaf_nodes=leaves,
-            min_samples_leaf=times * LEAST_LEAF,
-            categorical_features=category,
-            early_stopping=False,
-            warm_start=True,
-            random_state=SEED,
-        )
+        weight = None if data.weight is None else data.weight[rows]
+        Z = np.column_stack([told, X[rows]])
+        self.booster = booster(Z, data.y[rows], weight=weight, category=category, leaves=leaves, seed=SEED)
 
-    def grow(self, rounds: int) -> None:
-        """To so many trees."""
-        self.model.set_params(max_iter=rounds).fit(self.Z, self.y, sample_weight=self.weight)
-
-    def staged(self, X: Array, codes: NDArray[np.intp], first: int) -> Any:
-        """Predictions after `first` + 1 and more trees."""
-        return islice(self.model.staged_predict(np.column_stack([self.inputs[codes], X])), first, None)
+    def predict(self, X: Array, codes: NDArray[np.intp], first: int, last: int) -> Array:
+        """The sum of the trees from number `first` up to `last`."""
+        return self.booster.predict(np.column_stack([self.inputs[codes], X]), first, last)
 
 
 def task_inputs(codes: NDArray[np.intp], y: Array, T: int) -> tuple[Array, Array, list[int] | None]:
@@ -166,58 +150,66 @@ def task_levels(codes: NDArray[np.intp], y: Array, T: int) -> Array:
 
 def _try_trees(data: TaskRows, callback: Callback | None) -> TrunkTrial:
     """Boosted trees; leaves and rounds for a fold's rows are chosen by the errors on the other folds."""
-    # Gradients are kept in single precision: in the user's unit, two equal splits would be told apart by rounding.
-    unit = float(np.std(data.y)) or 1.0
-    data = replace(data, y=data.y / unit)
+    data, mean, unit = _in_single_precision(data)
     k = int(data.fold.max()) + 1
     held_out = [np.flatnonzero(data.fold == f) for f in range(k)]
     inputs = [data.inputs(f) for f in range(k)]
-    sizes = LEAVES if len(data.y) >= MANY else LEAVES[:1]
-    grown = {n: [_Staged(data, inputs[f], trains(data.fold, f), n) for f in range(k)] for n in sizes}
+    grown = {n: [_Staged(data, inputs[f], trains(data.fold, f), n) for f in range(k)] for n in LEAVES}
     judged = [X[rows] for X, rows in zip(inputs, held_out, strict=True)]
     curves = {}
     for step, (leaves, folds) in enumerate(grown.items()):
         curves[leaves] = _curves(data, folds, held_out, judged)
-        report(callback, "trunk", step + 1, len(sizes))
+        report(callback, "trunk", step + 1, len(LEAVES))
     prediction = np.full(len(data.y), np.nan)
     for f, rows in enumerate(held_out):
         others = [g for g in range(k) if g != f] or [f]
         leaves, rounds = _least(curves, others)
-        prediction[rows] = next(grown[leaves][f].staged(judged[f], data.codes[rows], rounds - 1))
+        prediction[rows] = grown[leaves][f].predict(judged[f], data.codes[rows], 0, rounds)
     leaves, rounds = _least(curves, list(range(k)))
 
-    def fit(X: Array, rows: Mask | None = None) -> tuple[Any, Array, float]:
-        whole = _Staged(data, X, np.ones(len(data.y), bool) if rows is None else rows, leaves)
-        whole.grow(rounds if rows is None else min(rounds, END_ROUNDS))
-        trees = BoostedTrees.of(whole.model)
-        in_units = replace(trees, baseline=unit * trees.baseline, values=unit * trees.values)
+    def fit(data: TaskRows, rows: Mask | None) -> tuple[Any, Array, float]:
+        data, mean, unit = _in_single_precision(data)
+        whole = _Staged(data, data.X, np.ones(len(data.y), bool) if rows is None else rows, leaves)
+        whole.booster.grow(rounds if rows is None else min(rounds, END_ROUNDS))
+        trees = whole.booster.trees()
+        in_units = replace(trees, baseline=mean + unit * trees.baseline, values=unit * trees.values)
         return in_units, whole.inputs, np.nan
 
-    return TrunkTrial(unit * prediction, {"max_leaf_nodes": leaves, "max_iter": rounds}, fit)
+    return TrunkTrial(mean + unit * prediction, {"max_leaf_nodes": leaves, "max_iter": rounds}, fit)
+
+
+def _in_single_precision(data: TaskRows) -> tuple[TaskRows, float, float]:
+    """The rows with targets of mean 0 and variance 1, that mean, and that unit.
+
+    Boosting keeps targets and gradients in single precision: in the user's unit, rounding would tell equal splits
+    apart. So targets are rounded to numbers that it holds exactly, whatever their unit was.
+    """
+    mean = float(data.y.mean())
+    unit = float(np.std(data.y)) or 1.0
+    return replace(data, y=np.round((data.y - mean) / unit / GRID) * GRID), mean, unit
 
 
 def _curves(data: TaskRows, folds: list[_Staged], held_out: list[NDArray[np.intp]], judged: list[Array]) -> Array:
-    """Squared errors (k, rounds) on held-out rows with the inputs `judged`; trees grow until more have not helped."""
+    """Squared errors (k, looks) on held-out rows with the inputs `judged`; more trees grow until they do not help."""
     weight = np.ones(len(data.y)) if data.weight is None else data.weight
-    squared = np.zeros((len(folds), 0))
+    residual = [data.y[rows] for rows in held_out]
+    looks: list[list[float]] = []
     for rounds in range(STEP, ROUNDS + 1, STEP):
-        more = np.zeros((len(folds), STEP))
         for f, (one, rows) in enumerate(zip(folds, held_out, strict=True)):
-            one.grow(rounds)
-            stages = one.staged(judged[f], data.codes[rows], rounds - STEP)
-            more[f] = [weight[rows] @ (data.y[rows] - stage) ** 2 for stage in stages]
-        squared = np.hstack([squared, more])
-        least = np.minimum.accumulate(squared.sum(axis=0))
-        if least[-1] >= least[-PATIENCE - 1] or least[-1] > (1 - WORTHWHILE) * least[max(rounds - 2 * STEP, 0)]:
+            one.booster.grow(rounds)
+            residual[f] = residual[f] - one.predict(judged[f], data.codes[rows], rounds - STEP, rounds)
+        looks.append([float(weight[rows] @ left**2) for rows, left in zip(held_out, residual, strict=True)])
+        total = np.sum(looks, axis=1)
+        if len(looks) - 1 - total.argmin() >= LOOKS:
             break
-    return squared
+    return np.transpose(looks)
 
 
 def _least(curves: dict[int, Array], folds: list[int]) -> tuple[int, int]:
     """Leaves and rounds of least error on some folds."""
     total = {leaves: squared[folds].sum(axis=0) for leaves, squared in curves.items()}
     leaves = min(total, key=lambda n: float(total[n].min()))
-    return leaves, int(total[leaves].argmin()) + 1
+    return leaves, STEP * (int(total[leaves].argmin()) + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,7 +261,7 @@ def fit_trunk(trial: TrunkTrial, found: TrunkShares, X: Array, data: TaskRows) -
     reach = where_lines_hold(data.X, trusted_limits(data.X, data.y, data.codes))
 
     def of_rows(rows: Mask | None = None) -> Trunk:
-        regressor, inputs, stranger = trial.fit(data.X, rows)
+        regressor, inputs, stranger = trial.fit(data, rows)
         return Trunk(regressor, inputs, found.by_task, found.share, columns, reach, np.ones_like(reach), stranger)
 
     def at_an_end(inner: Mask, judged: Mask) -> Array:

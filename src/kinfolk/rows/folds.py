@@ -74,13 +74,14 @@ class Folds:
         return len(self.held_out)
 
     def training(self, f: int) -> GramStats:
-        """Statistics of all rows but those of fold f; they are added up anew, but remember what was made of them."""
-        if self.own is None:
-            others = [part for g, part in enumerate(self.held_out) if g != f]
-            training = reduce(GramStats.__add__, others)
-        else:
-            training = self.own[f]
-        return training.remembering(self._memory.setdefault(f, {}))
+        """Statistics of all rows but those of fold f, which remember what was made of them."""
+        memory = self._memory.setdefault(f, {})
+        if self.own is not None:
+            return self.own[f].remembering(memory)
+        others = [part for g, part in enumerate(self.held_out) if g != f]
+        total = self.total.remembering(memory)
+        training = total.once_if_small("training", lambda: reduce(GramStats.__add__, others))
+        return training.remembering(memory)
 
     def training_rows(self, f: int) -> Array:
         """How many rows every task has outside fold f, without the rest of their statistics."""

@@ -29,6 +29,7 @@ SAME_MATRIX = 1e-13  # of the largest entry: sums of the same products in anothe
 __all__ = ["TINY", "Array", "GramStats", "check_size", "is_shared", "squared_errors", "task_loss"]
 
 Made = TypeVar("Made")
+MOST_KEPT = 2**24  # numbers in the matrices of all tasks, 128 MB, up to which others of that size are kept too
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,6 +337,10 @@ class GramStats:
         if key not in self._memory:
             self._memory[key] = make()
         return self._memory[key]
+
+    def once_if_small(self, key: Any, make: Callable[[], Made]) -> Made:
+        """The same for what is as large as the matrices themselves, unless these would fill the memory."""
+        return self.once(key, make) if self.G.size <= MOST_KEPT else make()
 
     def remembering(self, memory: dict[Any, Any]) -> GramStats:
         """The same statistics with what was computed from equal ones before."""

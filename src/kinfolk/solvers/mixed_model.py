@@ -26,11 +26,10 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize, nnls
 
 from kinfolk.rows.gram import TINY, Array, is_shared
-from kinfolk.solvers.batched import inverse_triangles, square_root, times, transposed_times
+from kinfolk.solvers.batched import inverse_triangles, row_dots, square_root, times, transposed_times
 from kinfolk.solvers.equations import NormalEquations
-from kinfolk.solvers.ridge import Spectrum
 from kinfolk.solvers.solution import Solution
-from kinfolk.solvers.tolerances import LAST_DIGIT, MARGIN
+from kinfolk.solvers.tolerances import LAST_DIGIT, MARGIN, ROUNDING
 
 LEAST_NOISE = 1e-10  # of sigma2 over the variance of y: exact fits would have an unbounded likelihood
 SINGULAR = 1e-11  # eigenvalues of a pooled Gram matrix below this share of the largest: directions nobody has seen
@@ -113,21 +112,52 @@ def compress(
     """Tasks with so many rows each, in the unknowns v of coefficients = units v, of which some are `fixed`."""
     G = equations.G[:1] if is_shared(equations.G) else equations.G
     G = units.T @ G @ units
-    spectrum = Spectrum.of(G, equations.b @ units)
-    root = np.sqrt(spectrum.value)
-    z = np.divide(spectrum.b, root, out=np.zeros_like(spectrum.b), where=root > 0)
+    R, z, rank = rows_of_gram(G, equations.b @ units)
     total = float(equations.yy.sum())
     pooled, direction = np.linalg.eigh(G.mean(axis=0))
     basis = direction[:, pooled > SINGULAR * pooled.max(initial=0.0)]
     N = float(rows.sum())
-    rank = np.count_nonzero(root, axis=1)
     spare = float(np.maximum(rows - rank, 0.0).sum())
     least = max(LEAST_NOISE * total / N, TINY)
-    first = root.shape[1] - max(int(rank.max(initial=0)), 1)  # eigenvalues ascend: those of zero come first
-    R = root[:, first:, None] * spectrum.vector.transpose(0, 2, 1)[:, first:]
     remainder = max(total - float((z**2).sum()), 0.0)
     fixed = np.zeros(len(basis), bool) if fixed is None else fixed
-    return Compressed(R, z[:, first:], _blocks(rank, root.shape[1]), remainder, N, spare, least, basis, fixed)
+    return Compressed(R, z, _blocks(rank, R.shape[2]), remainder, N, spare, least, basis, fixed)
+
+
+def rows_of_gram(G: Array, b: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+    """R_t (q, p) and z_t (q,) with R_t'R_t = G_t and R_t'z_t = b_t, and the rank r_t: only the last r_t rows are not 0.
+
+    Cholesky's factors with the largest pivot first (Higham 1990), of all tasks in step: no more steps than the largest
+    rank, which is far below p where tasks have few rows. G may be one matrix for all tasks.
+
+    Examples
+    --------
+    >>> R, z, rank = rows_of_gram(np.array([[[4.0, 2.0], [2.0, 1.0]]]), np.array([[6.0, 3.0]]))
+    >>> R, z, rank
+    (array([[[2., 1.]]]), array([[3.]]), array([1]))
+    """
+    each = np.arange(len(G))
+    p = G.shape[2]
+    left = np.diagonal(G, axis1=1, axis2=2).copy()
+    floor = ROUNDING * left.max(axis=1, initial=0.0)
+    R = np.zeros((len(G), p, p))
+    z = np.zeros((len(b), p))
+    rank = np.zeros(len(G), np.intp)
+    for k in range(p - 1, -1, -1):
+        place = left.argmax(axis=1)
+        pivot = left[each, place]
+        goes_on = pivot > floor
+        if not goes_on.any():
+            break
+        size = np.where(goes_on, 1 / np.sqrt(np.where(goes_on, pivot, 1.0)), 0.0)
+        known = R[each, k + 1 :, place]
+        R[:, k] = size[:, None] * (G[each, place] - np.matmul(known[:, None], R[:, k + 1 :])[:, 0])
+        z[:, k] = size * (np.take_along_axis(b, place[:, None], axis=1)[:, 0] - row_dots(known, z[:, k + 1 :]))
+        left = np.where(goes_on[:, None], left - R[:, k] ** 2, 0.0)
+        left[each, place] = 0.0
+        rank += goes_on
+    first = p - max(int(rank.max(initial=0)), 1)
+    return R[:, first:].copy(), z[:, first:].copy(), rank
 
 
 def _blocks(rank: NDArray[np.intp], p: int) -> list[tuple[NDArray[np.intp], int]]:

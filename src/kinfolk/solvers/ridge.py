@@ -135,7 +135,7 @@ def _for_all_tasks(prepare: Callable[[GramStats], Path], training: GramStats) ->
     seen = training.n > 0
     if seen.all():
         return prepare(training)
-    partial = prepare(training.select(seen))
+    partial = prepare(training.once_if_small("with rows", lambda: training.select(seen)))
 
     def model(penalty: float) -> tuple[Array, Array]:
         W, c = partial(penalty)
