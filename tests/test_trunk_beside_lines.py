@@ -11,6 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from kinfolk import GAMTLCV, load
 from kinfolk.judge.of_model import composition
+from kinfolk.methods.boosters import _HistTrees
 from kinfolk.methods.rbf_search import TaskRows
 from kinfolk.methods.trunk_search import task_inputs, task_levels, trunk_shares, try_trunk
 from kinfolk.rows.folds import Folds
@@ -220,6 +221,10 @@ def test_a_row_held_out_is_not_seen_by_its_trees():
     assert not (before[fold != 0] == after[fold != 0]).all()
 
 
+def _hist_trees(Z, y, *, weight, category, leaves, seed):
+    return _HistTrees(Z, y, weight, category, leaves, seed)
+
+
 def test_tasks_of_few_rows_are_told_apart(monkeypatch):
     rng = np.random.default_rng(4)
     codes = np.repeat(np.arange(20), 12)
@@ -228,8 +233,11 @@ def test_tasks_of_few_rows_are_told_apart(monkeypatch):
     y = np.where(codes % 2, 1.0, -1.0) * np.where(X[:, 0] > 0, 1.0, -1.0)
     data = TaskRows(X, y, codes, np.arange(20), np.arange(240) % 4)
     found = np.square(try_trunk(data, "auto").prediction - y).mean()
+    monkeypatch.setattr("kinfolk.methods.trunk_search.booster", _hist_trees)
+    shown_often = np.square(try_trunk(data, "auto").prediction - y).mean()
     monkeypatch.setattr("kinfolk.methods.boosters.TIMES", 1)
-    assert found < 0.5 < np.square(try_trunk(data, "auto").prediction - y).mean()
+    shown_once = np.square(try_trunk(data, "auto").prediction - y).mean()
+    assert found < 0.5 and shown_often < 0.5 < shown_once
 
 
 def test_means_that_rows_are_told_are_those_of_others():
