@@ -274,7 +274,7 @@ def test_groups_keep_whole_sittings_together_and_progress_is_told():
     seen = []
     model = GAMTLCV(task="who", callback=seen.append, **QUICK).fit(table, y, groups=np.arange(len(y)) // 4)
     assert np.isfinite(model.predict(table)).all()
-    assert {p.stage for p in seen} == {"cross-validation"}
+    assert {p.stage for p in seen} == {"cross-validation", "trunk"}
 
 
 BAD = [({"strengths": ()}, "strengths is empty"), ({"intercept": "own"}, "intercept='own'")]
@@ -304,7 +304,7 @@ def test_rbf_heads_follow_curves_that_lines_cannot():
     y = np.sin(2 * x[:, 0]) * np.where(task < 3, 1.0, -1.0) + 0.05 * rng.normal(size=240)
     table = np.column_stack([task, x])
     curved = RBFGAMTL(task=0).fit(table, y)
-    straight = GAMTLCV(task=0, nonlinear=False, **QUICK).fit(table, y)
+    straight = GAMTLCV(task=0, nonlinear=False, trunk=None, **QUICK).fit(table, y)
     fresh = np.column_stack([np.repeat(np.arange(6), 30), rng.uniform(-2.5, 2.5, size=(180, 2))])
     truth = np.sin(2 * fresh[:, 1]) * np.where(fresh[:, 0] < 3, 1.0, -1.0)
     errors = [np.sqrt(((m.predict(fresh) - truth) ** 2).mean()) for m in (curved, straight)]

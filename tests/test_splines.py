@@ -18,7 +18,7 @@ from kinfolk.rows.gram import GramStats
 from kinfolk.rows.tasks import read_rows
 
 TERMS = KNOTS - 2
-QUICK = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,)}
+QUICK = {"trunk": None, "strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,)}
 
 
 def rows(seed, T, n, d):

@@ -51,7 +51,7 @@ def model(table):
 def test_a_trunk_takes_part_where_lines_miss_what_all_tasks_share(model, table):
     new, y = steps(seed=1)
     assert model.trunk_helps_ and model.trunk_gain_.mean > 0.3
-    lines = GAMTLCV(task="task", **FEW).fit(*table)
+    lines = GAMTLCV(task="task", trunk=None, **FEW).fit(*table)
     off = np.abs(new["b"].to_numpy())  # the slopes of the new draw are others: the step is what can be predicted
     step = model.predict(new)[off > 0.6].mean() - model.predict(new)[off < 0.4].mean()
     flat = lines.predict(new)[off > 0.6].mean() - lines.predict(new)[off < 0.4].mean()
@@ -84,8 +84,8 @@ def test_shares_and_mixture_name_the_trunk(model):
 
 def test_summary_and_report_say_what_is_trunk(model, table, tmp_path):
     text = repr(model.summary())
-    assert "The trunk helps" in text and "common to all tasks" in text
-    assert "The trunk helps" in model.report(*table, path=tmp_path / "page.html").read_text()
+    assert "Boosted trees help" in text and "common to all tasks" in text
+    assert "Boosted trees help" in model.report(*table, path=tmp_path / "page.html").read_text()
 
 
 def test_parts_of_a_prediction_add_up(model, table):
@@ -272,23 +272,31 @@ def test_what_is_no_trunk_is_refused(table, trunk):
         GAMTLCV(task="task", trunk=trunk).fit(*table)
 
 
-def test_statistics_are_not_enough_for_a_trunk():
-    gram = GramStats.from_rows(np.zeros((4, 1)), np.zeros(4), [0, 0, 1, 1])
+GIVEN = DecisionTreeRegressor(random_state=0)
+
+
+def test_statistics_are_not_enough_for_a_regressor_and_trees_are_left_out():
+    rng = np.random.default_rng(0)
+    parts = [GramStats.from_rows(rng.normal(size=(20, 1)), rng.normal(size=20), np.arange(20) % 2) for _ in range(3)]
     with pytest.raises(ValueError, match="trunk needs rows"):
-        GAMTLCV(trunk="auto").fit_folds(Folds.of_parts([gram, gram]))
+        GAMTLCV(trunk=GIVEN).fit_folds(Folds.of_parts(parts))
+    model = GAMTLCV(**FEW).fit_folds(Folds.of_parts(parts))
+    assert model.model_.trunk is None and "fitted to rows, and this model to statistics alone" in str(model.summary())
 
 
-def test_rows_that_arrive_later_are_not_for_a_trunk(table):
+def test_rows_that_arrive_later_are_not_for_a_regressor_and_trees_are_left_out(table):
     with pytest.raises(AttributeError, match="trunk is fitted to rows"):
-        GAMTLCV(task="task", trunk="auto").partial_fit(*table)
+        GAMTLCV(task="task", trunk=GIVEN).partial_fit(*table)
+    assert GAMTLCV(task="task", **FEW).partial_fit(*table).model_.trunk is None
 
 
-def test_lazy_frames_and_files_say_that_a_trunk_needs_rows(model, table):
+def test_lazy_frames_leave_trees_out_and_say_that_a_regressor_needs_rows(model, table):
     pl = pytest.importorskip("polars")
     X, y = table
     frame = pl.from_pandas(X.assign(y=y)).lazy()
     with pytest.raises(ValueError, match="trunk is fitted to rows"):
-        GAMTLCV(task="task", trunk="auto").fit(frame, "y")
+        GAMTLCV(task="task", trunk=GIVEN).fit(frame, "y")
+    assert GAMTLCV(task="task", **FEW).fit(frame, "y").model_.trunk is None
     with pytest.raises(ValueError, match="boosted trees.* take part.*predict_file"):
         model.predict(frame)
 

@@ -12,7 +12,7 @@ from kinfolk.methods.splines import FADE, KNOTS, SplineFeatures
 from kinfolk.methods.walks import MOST_KNOTS, MOST_TERMS, Walk, shared_values, walk_column
 from kinfolk.rows.gram import GramStats
 
-QUICK = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,)}
+QUICK = {"trunk": None, "strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,)}
 
 
 def panel(seed=0, T=20, years=16, keep=0.6):

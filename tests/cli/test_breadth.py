@@ -387,10 +387,15 @@ class TestTime:
         assert code == 1 and error in err
 
 
-@pytest.mark.parametrize("asked", ["trunk=auto", "nonlinear=true"])
-def test_what_needs_the_rows_is_refused_in_blocks(asked, folder, capsys):
-    code, _, err = run(capsys, "fit", "data.csv", *COLUMNS, "--set", asked, "--stream")
-    assert code == 1 and ("fitted to rows" in err or "goes over its rows" in err)
+def test_what_needs_the_rows_is_refused_in_blocks(folder, capsys):
+    code, _, err = run(capsys, "fit", "data.csv", *COLUMNS, "--set", "nonlinear=true", "--stream")
+    assert code == 1 and "goes over its rows" in err
+
+
+def test_in_blocks_boosted_trees_are_left_out_and_that_is_said(folder, capsys):
+    code, out, err = run(capsys, "fit", "data.csv", *COLUMNS, "--stream")
+    assert code == 0, err
+    assert "Boosted trees were not tried: they are fitted to rows" in " ".join(out.split())
 
 
 @pytest.mark.parametrize("how", [[], ["--stream"]], ids=["in memory", "in blocks"])

@@ -33,6 +33,7 @@ from kinfolk.methods.parameters import check_parameters, choice, number, paramet
 from kinfolk.methods.rbf_search import FeatureSearch, TaskRows
 from kinfolk.methods.splines import SplineFeatures
 from kinfolk.methods.stream import Stream
+from kinfolk.methods.trunk import is_regressor
 from kinfolk.methods.trunk_search import MOST_JUDGED, check_trunk, fit_trunk, try_trunk
 from kinfolk.methods.walks import walk_column
 from kinfolk.progress import Callback
@@ -171,7 +172,7 @@ class GAMTLCV(GraphRegressor):
     def needs_rows(self) -> bool:
         """Basis functions are placed among the rows, and a given regressor is a model of them; splines and boosted
         trees are left out without."""
-        return self.nonlinear in (True, "auto") or not (self.trunk is None or isinstance(self.trunk, str))
+        return self.nonlinear in (True, "auto") or is_regressor(self.trunk)
 
     def folds_for(self, gram: GramStats, groups: Any) -> Any:
         """Twice as many folds where tasks share few rows."""
@@ -215,7 +216,8 @@ class GAMTLCV(GraphRegressor):
         in_time = isinstance(groups, InTime)
         fold = last_third(fold) if in_time else fold
         asked = self.nonlinear == "splines"
-        trunk = None if streams and isinstance(self.trunk, str) else self.trunk  # trees of rows that are yet to come
+        no_trees = streams and not is_regressor(self.trunk)  # they would not know the rows that are yet to come
+        trunk = None if no_trees else self.trunk
         if self.needs_rows() or trunk is not None or (asked and gram.G.size <= MOST_NUMBERS):
             data = TaskRows.of(rows, inputs, gram, fold, in_time=in_time, columns=columns)
             # Rows that stay together say less than as many apart: a fine curve would follow them.
@@ -314,13 +316,13 @@ class GAMTLCV(GraphRegressor):
             )
             total = total if found.curves is None else made.folds.total
         if trunk is None:
-            model = self._learn(found).among(total)
+            model = self._learn(found)
         else:
             assert data is not None
-            model = self._with_trunk(data.with_rows(), found).among(total)
+            model = self._with_trunk(data.with_rows(), found)
         if found.curves is None and model.trunk is None:
-            return model
-        lines = replace(model, trunk=None) if found.curves is None else _lines_of(straight).among(stream.folds.total)
+            return model.among(total)
+        lines = replace(model, trunk=None) if found.curves is None else _lines_of(straight)
         lines = replace(
             lines,
             held_out=straight.held_out(),
@@ -329,7 +331,8 @@ class GAMTLCV(GraphRegressor):
             details={},
             columns=replace(columns, basis=None),
         )
-        return replace(model, bound=bound_of(model, lines, found.curves, data))
+        model = model.among(total)
+        return replace(model, bound=bound_of(model, lines.among(stream.folds.total), found.curves, data))
 
     def _with_curves(self, curves: FeatureSearch, straight: Found) -> Found:
         """Curves, then the mixture of lines and curves, unless lines alone are as good and "auto" is asked for."""

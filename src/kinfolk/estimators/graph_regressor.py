@@ -13,6 +13,7 @@ from kinfolk.methods.change import adopted, dropped, solved_anew, task_positions
 from kinfolk.methods.method import Face, MultiTaskRegressor
 from kinfolk.methods.model import Model, as_model
 from kinfolk.methods.parameters import parameters
+from kinfolk.methods.trunk import is_regressor
 from kinfolk.rows.columns import Columns
 from kinfolk.rows.gram import Array
 from kinfolk.rows.tasks import Rows
@@ -20,7 +21,7 @@ from kinfolk.rows.tasks import Rows
 
 def may_stream(method: Any) -> bool:
     """Whether rows can be added: to nothing yet, to the statistics of a model, or to those of the folds it kept."""
-    if getattr(method, "trunk", None) is not None:
+    if is_regressor(getattr(method, "trunk", None)):
         return False
     return "model_" not in vars(method) or not method.wants_folds() or method.model_.stream is not None
 
@@ -72,9 +73,10 @@ class GraphRegressor(MultiTaskRegressor):
         return self.keep(grown, columns.including(rows.table).with_labels(grown.labels))
 
     def __getattr__(self, name: str) -> Any:
-        if name == "partial_fit" and getattr(self, "trunk", None) is not None:
+        if name == "partial_fit" and is_regressor(getattr(self, "trunk", None)):
             raise AttributeError(
-                "partial_fit keeps statistics, and a trunk is fitted to rows: use fit(X, y) or trunk=None"
+                "partial_fit keeps statistics, and the regressor given as trunk is fitted to rows: use fit(X, y), "
+                'trunk="auto" or trunk=None'
             )
         if name == "partial_fit":
             raise AttributeError(

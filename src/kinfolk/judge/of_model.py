@@ -9,9 +9,7 @@ from numpy.typing import NDArray
 
 from kinfolk.judge.errors import Gain
 from kinfolk.judge.verdict import (
-    HELPS,
     NOTICEABLE,
-    SLIGHT,
     Verdict,
     curves_sentence,
     graph_helps,
@@ -19,13 +17,17 @@ from kinfolk.judge.verdict import (
     without_gain,
 )
 from kinfolk.methods.model import Model
+from kinfolk.methods.trunk import BoostedTrees
 from kinfolk.words import cut, listed
 
 GIVEN_AWAY = 0.999  # R2 of held-out rows that measurements do not reach unless an input holds the target
 LEAST_SHARE = 0.005  # of the predictions, that a sentence mentions
 CONSTANT = 1e-12  # of a task's mean: targets that vary less are constant but for rounding
+BOOSTED = "boosted trees"
+GIVEN = "predictions of the given regressor"
 ALONG_GRAPH = "kin along the graph"  # as a source of predictions
 NO_TREES = "Boosted trees were not tried: trunk='auto' judges them."
+NO_ROWS = "Boosted trees were not tried: they are fitted to rows, and this model to statistics alone."
 
 
 def model_verdict(model: Model, names: Sequence[str] | None = None, unit: str | None = None) -> Verdict | None:
@@ -44,8 +46,15 @@ def model_verdict(model: Model, names: Sequence[str] | None = None, unit: str | 
         unit=unit or task_word(model),
         lines=has_lines_only(model),
         constant=constant_targets(model),
-        untried="" if "trunk_gain_" in model.details else NO_TREES,
+        untried=_untried(model),
     )
+
+
+def _untried(model: Model) -> str:
+    """A sentence about boosted trees, if they were not tried."""
+    if "trunk_gain_" in model.details:
+        return ""
+    return NO_ROWS if getattr(model.method, "trunk", None) == "auto" else NO_TREES
 
 
 def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdict | None = None) -> list[str]:
@@ -141,16 +150,22 @@ def is_map(model: Model) -> bool:
 def trunk_sentence(gain: Gain, model: Model) -> str:
     """How much of the predictions comes from boosted trees, or another trunk, and why there is none of it."""
     if model.trunk is None:
-        return f"The trunk is left out: {without_gain(gain)} so predictions do without it."
+        return f"Boosted trees are left out: {without_gain(gain)} so predictions do without them."
     shares = composition(model)
     parts = listed([f"{100 * share:.0f} % {source}" for source, share in shares.items() if share >= LEAST_SHARE])
-    return f"The trunk {HELPS if gain.mean >= NOTICEABLE else SLIGHT}: predictions are {parts}."
+    does = "help" if gain.mean >= NOTICEABLE else "make next to no difference"
+    return f"{trunk_word(model).capitalize()} {does}: predictions are {parts}."
+
+
+def trunk_word(model: Model) -> str:
+    """What stands beside the lines, in words: boosted trees, or the regressor that was given."""
+    return BOOSTED if model.trunk is None or isinstance(model.trunk.regressor, BoostedTrees) else GIVEN
 
 
 def composition(model: Model) -> dict[str, float]:
     """How much of the predictions, mean over tasks, is the trunk, the graph's, common to all tasks, and own data."""
     trunk = np.zeros(int(model.seen.sum())) if model.trunk is None else model.trunk.shares[model.seen]
-    found = {"trunk": float(trunk.mean()), ALONG_GRAPH: 0.0, "common to all tasks": 0.0, "own data": 0.0}
+    found = {trunk_word(model): float(trunk.mean()), ALONG_GRAPH: 0.0, "common to all tasks": 0.0, "own data": 0.0}
     for part in model.parts:
         found[part.coupling.source] += float(np.mean((1 - trunk) * part.shares))
     return found

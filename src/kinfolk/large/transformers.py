@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.trunk import is_regressor
 from kinfolk.rows.columns import names_out
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
@@ -58,8 +59,11 @@ def plan_features(model: MultiTaskRegressor, columns: tuple[str, ...]) -> Featur
 
 def check_statistics_suffice(model: MultiTaskRegressor) -> None:
     """Refuse a model that needs the rows themselves, with what can be done."""
-    if not isinstance(getattr(model, "trunk", None), str | None):
-        raise ValueError("a trunk is fitted to rows, not to statistics: fit(X, y) on a sample, or use trunk=None")
+    if is_regressor(getattr(model, "trunk", None)):
+        raise ValueError(
+            "the regressor given as trunk is fitted to rows, not to statistics: fit(X, y) on a sample, or use "
+            'trunk="auto" or trunk=None'
+        )
     if model.needs_rows():
         raise ValueError(
             f"{type(model).__name__} goes over its rows many times, so it cannot be fitted out of memory. Place the "

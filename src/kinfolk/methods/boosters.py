@@ -6,6 +6,7 @@ The only file that imports LightGBM.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -82,11 +83,13 @@ class _LightTrees(Booster):
         settings = light_settings(leaves, seed, len(y))
         self.threads = settings["num_threads"]
         names = [str(j) for j in range(Z.shape[1])]  # LightGBM warns of categories without names
-        data = library.Dataset(
-            Z, y, weight=weight, feature_name=names, categorical_feature=category or [], params=settings
-        )
-        self.model = library.Booster(settings, data)
+        self.origin, self.size = _units(Z, category or [])
+        about = {"weight": weight, "feature_name": names, "categorical_feature": category or []}
+        self.model = library.Booster(settings, library.Dataset(self._in_units(Z), y, params=settings, **about))
         self.finished = False
+
+    def _in_units(self, Z: Array) -> Array:
+        return (Z - self.origin) / self.size
 
     def grow(self, rounds: int) -> None:
         while not self.finished and self.model.current_iteration() < rounds:
@@ -97,10 +100,25 @@ class _LightTrees(Booster):
             return np.zeros(len(Z))
         # Predictions set the threads of all that follows: two that wait for each other took twenty times as long.
         about = {"start_iteration": first, "num_iteration": last - first, "num_threads": self.threads}
-        return np.asarray(self.model.predict(Z, **about))
+        return np.asarray(self.model.predict(self._in_units(Z), **about))
 
     def trees(self) -> BoostedTrees:
-        return BoostedTrees.of_light(self.model.dump_model()["tree_info"])
+        trees = BoostedTrees.of_light(self.model.dump_model()["tree_info"])
+        return replace(trees, threshold=trees.threshold * self.size[trees.feature] + self.origin[trees.feature])
+
+
+def _units(Z: Array, category: list[int]) -> tuple[Array, Array]:
+    """What to take off every column and to divide it by, so that numbers lie between 1 and 2.
+
+    LightGBM keeps 0 apart and bins what lies below and above it by itself: a shift of a column would make other trees.
+    """
+    least = np.fmin.reduce(Z, axis=0)
+    size = np.fmax.reduce(Z, axis=0) - least
+    size = np.where(size > 0, size, 1.0)
+    origin = np.nan_to_num(least) - size
+    origin[category] = 0.0
+    size[category] = 1.0
+    return origin, size
 
 
 class _HistTrees(Booster):

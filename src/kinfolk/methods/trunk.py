@@ -182,6 +182,11 @@ def _rows_in(node: dict[str, Any]) -> int:
     return int(node["internal_count"] if "split_feature" in node else node["leaf_count"])
 
 
+def is_regressor(trunk: Any) -> bool:
+    """Whether a trunk is a regressor that the user gave, which must have rows; boosted trees are left out without."""
+    return trunk is not None and not isinstance(trunk, str)
+
+
 def _places(x: Array, edges: Array | None) -> NDArray[np.intp]:
     """Rows of a table; -1 is the last, for missing values."""
     if edges is not None:

@@ -111,9 +111,10 @@ class _Staged:
 def task_inputs(codes: NDArray[np.intp], y: Array, T: int) -> tuple[Array, Array, list[int] | None]:
     """What boosted trees are told about tasks: by row, by task (T, q), and which of the columns are categories.
 
-    That is the number of the task and, as scikit-learn's trees do not split off categories of very few rows and know
-    255 at most, the mean target of the task, drawn to that of all. The mean that a row is told is that of other
-    rows (cross-fitting), so that trees do not rely on it more than they can with new rows.
+    That is the number of the task, by its mean target, so that the order of tasks changes no tree; and, as
+    scikit-learn's trees do not split off categories of very few rows and know 255 at most, that mean, drawn to that of
+    all. The mean that a row is told is that of other rows (cross-fitting), so that trees do not rely on it more than
+    they can with new rows.
     """
     part = np.random.default_rng(SEED).permutation(len(y)) % PARTS
     told = np.empty(len(y))
@@ -122,12 +123,14 @@ def task_inputs(codes: NDArray[np.intp], y: Array, T: int) -> tuple[Array, Array
     if np.isnan(told).all():  # one row per task has no others; and trees refuse a column without numbers
         told[:] = y.mean()
     level = task_levels(codes, y, T)
-    seen, dense = np.unique(codes, return_inverse=True)
+    rows = np.bincount(codes, minlength=T)
+    seen = np.flatnonzero(rows)
     if len(seen) >= CATEGORIES:
         return told[:, None], level[:, None], None
+    mean = np.bincount(codes, y, minlength=T)[seen] / rows[seen]
     number = np.full(T, np.nan)
-    number[seen] = np.arange(len(seen))
-    return np.column_stack([dense.reshape(-1), told]), np.column_stack([number, level]), [0]
+    number[seen[np.argsort(mean, kind="stable")]] = np.arange(len(seen))
+    return np.column_stack([number[codes], told]), np.column_stack([number, level]), [0]
 
 
 def task_levels(codes: NDArray[np.intp], y: Array, T: int) -> Array:

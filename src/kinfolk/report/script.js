@@ -177,7 +177,7 @@ const coefficientPart = (t, all) => {
   const rest = order.length - shown.length;
   const se = D.coef_se ? D.coef_se[t] : null, range = (j) => se && se[j] !== null;
   const interval = (j) => `${brief(own[j] - 1.645 * se[j])} to ${brief(own[j] + 1.645 * se[j])}`, brief = (v) => say(v, 3, 3);
-  const said = `Bars are coefficient times the spread of the feature within tasks, largest first${mean ? "; the diamond is the mean of the group" : ""}${se ? "; the thin line is the 90 % interval" : ""}. Numbers are coefficients.${columns("level") ? ` Level at mean inputs ${say(columns("level")[t])}.` : ""}${D.tasks.trunk ? ` These are the lines beside the trunk; they make ${Math.round(100 - D.tasks.trunk[t])}\u00a0% of the predictions.` : ""}`;
+  const said = `Bars are coefficient times the spread of the feature within tasks, largest first${mean ? "; the diamond is the mean of the group" : ""}${se ? "; the thin line is the 90 % interval" : ""}. Numbers are coefficients.${columns("level") ? ` Level at mean inputs ${say(columns("level")[t])}.` : ""}${D.tasks.trunk ? ` These are the lines beside the boosted trees; they make ${Math.round(100 - D.tasks.trunk[t])}\u00a0% of the predictions.` : ""}`;
   const holder = el("div", { id: "coefficients" }, el("p", { class: "said" }, said), el("div", { class: "bars" }, ...shown.flatMap((j) => [
     el("span", { title: cut(D.features[j], 200) }, el("bdi", {}, D.features[j])), bar(effect(own, j), mean && effect(mean, j), most, range(j) ? se[j] * D.spread[j] : 0),
     el("span", { class: "number", title: mean ? `group mean ${say(mean[j])}` : null }, say(own[j], 4),
@@ -189,9 +189,9 @@ const sharePart = (t) => {
   if (!D.shares || !D.shares[t]) return [];
   const [tasks, shares, prior, own, trunk] = D.shares[t], most = Math.max(prior, trunk, ...shares.map(Math.abs)), percent = (share) => `${(100 * share).toFixed(1)}\u00a0%`;
   const row = (what, share) => [what, bar(share, null, most), el("span", { class: "number" }, percent(share))];
-  const said = `Its own rows ${percent(own)}, rows of other tasks ${percent(1 - own - prior - trunk)}${trunk ? `, the trunk (rows of all tasks) ${percent(trunk)}` : ""}, the penalty ${percent(prior)}; by task, largest first:`;
+  const said = `Its own rows ${percent(own)}, rows of other tasks ${percent(1 - own - prior - trunk)}${trunk ? `, boosted trees (rows of all tasks) ${percent(trunk)}` : ""}, the penalty ${percent(prior)}; by task, largest first:`;
   return part(trunk ? "Whose data made its predictions" : "Whose data made its coefficients", el("p", { class: "said", id: "shares-said" }, said),
-    el("div", { class: "bars", id: "shares" }, ...(trunk ? row(el("span", {}, "the trunk"), trunk) : []), ...tasks.flatMap((u, k) => (Math.abs(shares[k]) < 5e-4 ? [] : row(link(u), shares[k]))), ...row(el("span", {}, "the penalty"), prior)));
+    el("div", { class: "bars", id: "shares" }, ...(trunk ? row(el("span", {}, "boosted trees"), trunk) : []), ...tasks.flatMap((u, k) => (Math.abs(shares[k]) < 5e-4 ? [] : row(link(u), shares[k]))), ...row(el("span", {}, "the penalty"), prior)));
 };
 const pointPart = (t) => {
   const points = D.points && D.points[t];

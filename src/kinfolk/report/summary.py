@@ -185,7 +185,7 @@ def _table(model: Model, group: NDArray[np.intp], errors: TaskErrors | None, sho
         ]
     if model.trunk is not None:
         columns.append(
-            ("trunk", "trunk %", "share of the trunk in its predictions", short(100 * model.trunk.shares, 3))
+            ("trunk", "trees %", "share of boosted trees in its predictions", short(100 * model.trunk.shares, 3))
         )
     values = {key: [column[t] for t in shown] for key, _, _, column in columns}
     return {
