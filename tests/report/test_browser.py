@@ -133,7 +133,7 @@ def test_a_trunk_has_its_share_beside_those_of_the_rows(visit, trunk_model):
     assert texts(page, "#shares .number")[0] == f"{trunk:.1f}\u00a0%"
     assert f"they make {100 - trunk:.0f}\u00a0% of the predictions" in page.inner_text("#coefficients")
     facts = dict(row.split("\t") for row in texts(page, "#panel-facts tr"))
-    assert float(facts["trunk %"]) == pytest.approx(trunk, abs=0.06)
+    assert float(facts["trees %"]) == pytest.approx(trunk, abs=0.06)
 
 
 def test_more_coefficients_on_demand(visit, summary):

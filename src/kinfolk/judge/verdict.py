@@ -182,14 +182,15 @@ def curves_sentence(mixture: Iterable[str], along: str | None) -> str:
     return f"The curves are {listed(parts)}."
 
 
-def without_gain(gain: Gain) -> str:
+def without_gain(gain: Gain, pronoun: str = "it") -> str:
     """Why something is left out of a model."""
+    start = f"with {pronoun} the held-out error would be"
     if abs(gain.mean) < SAME_ERRORS:
-        return "with it the held-out error would be the same,"
+        return f"{start} the same,"
     size = amount(gain.mean, gain.standard_error)
     if gain.mean >= 0:
-        return f"with it the held-out error would be lower by {size}, which is not clear enough,"
-    return f"with it the held-out error would be higher by {size},"
+        return f"{start} lower by {size}, which is not clear enough,"
+    return f"{start} higher by {size},"
 
 
 @dataclass(frozen=True, eq=False)
