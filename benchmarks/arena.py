@@ -200,32 +200,32 @@ def _kinfolk(model, task, X, y, new_task, new_X, *, std=False, when=None):
 def gamtlcv(*rows):
     from kinfolk import GAMTLCV
 
-    return _kinfolk(GAMTLCV(task=0), *rows, std=True)
+    return _kinfolk(GAMTLCV(task=0, trunk=None), *rows, std=True)
 
 
 def gamtlcv_time(*rows, when=None):
     from kinfolk import GAMTLCV
 
-    return _kinfolk(GAMTLCV(task=0), *rows, std=True, when=when)
+    return _kinfolk(GAMTLCV(task=0, trunk=None), *rows, std=True, when=when)
 
 
 def gamtlcv_lines(*rows):
     from kinfolk import GAMTLCV
 
-    return _kinfolk(GAMTLCV(task=0, nonlinear=False), *rows, std=True)
+    return _kinfolk(GAMTLCV(task=0, nonlinear=False, trunk=None), *rows, std=True)
 
 
 def gamtlcv_trunk(*rows):
     from kinfolk import GAMTLCV
 
-    return _kinfolk(GAMTLCV(task=0, trunk="auto"), *rows, std=True)
+    return _kinfolk(GAMTLCV(task=0), *rows, std=True)
 
 
 def gamtlcv_all(*rows, when=None):
     """A trunk where it helps, told the time where the future is predicted."""
     from kinfolk import GAMTLCV
 
-    return _kinfolk(GAMTLCV(task=0, trunk="auto"), *rows, std=True, when=when)
+    return _kinfolk(GAMTLCV(task=0), *rows, std=True, when=when)
 
 
 def gamtl(*rows):
