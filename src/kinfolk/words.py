@@ -26,6 +26,20 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun[:-1]}ies" if noun.endswith("y") else f"{n:,} {noun}s"
 
 
+def shortened(text: str, most: int) -> str:
+    """A text of at most about `most` characters: of a longer one the beginning, the end, and how much is left out.
+
+    Examples
+    --------
+    >>> shortened("a" * 30 + "b" * 500 + "c" * 10, 40)
+    'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa [... 500 characters left out ...] cccccccccc'
+    """
+    if len(text) <= most:
+        return text
+    end = most // 4
+    return f"{text[: most - end]} [... {len(text) - most:,} characters left out ...] {text[len(text) - end :]}"
+
+
 def listed(names: Sequence[str], most: int = 6) -> str:
     """Names as a list in words, the first few of many.
 

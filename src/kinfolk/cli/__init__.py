@@ -16,12 +16,14 @@ from typing import Any, NoReturn
 
 from kinfolk.cli.console import Console, as_options, printable
 from kinfolk.cli.parser import build_parser
+from kinfolk.words import shortened
 
 OK = 0
 ERROR = 1
 USAGE = 2
 INTERRUPTED = 130
 PIPE_CLOSED = 141
+LONGEST = 4_000  # characters of an error: what libraries repeat of a query or table can be much longer
 EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError)
 
 
@@ -72,6 +74,8 @@ def _print_error(error: BaseException, options: argparse.Namespace, console: Con
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         message = f"{error.filename}: {error.strerror}"
     message = as_options(" ".join(message.split()))
+    if not options.debug:
+        message = shortened(message, LONGEST)
     if not isinstance(error, EXPECTED):
         message = f"internal error ({type(error).__name__}: {message}). Run again with --debug and report what it shows"
     if options.json:

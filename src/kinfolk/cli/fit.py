@@ -30,7 +30,7 @@ from kinfolk.rows.tasks import read_rows
 def run(options: argparse.Namespace, console: Console) -> None:
     """Read, fit, save, report, and say what was found. Whatever can be wrong with the file is found first."""
     source = None if in_database(options) else open_table(options, console)
-    out = options.out or (source.root if source else Path(options.data.name)).with_suffix(".kin")
+    out = options.out or beside(source.root if source else options.data.table)
     outputs = {"--out": (out, "model"), "--report": (options.report, "page")}
     check_outputs(outputs, options, console, inputs=(source.root,) if source else read_files(options.data))
     in_blocks = source is None or wants_stream(source, options)
@@ -53,6 +53,15 @@ def run(options: argparse.Namespace, console: Console) -> None:
         console.say(f"report: {report}")
     record = record_of(model, error) | {"encoded": encoded}
     console.result(record | {"seconds": seconds, "model": str(out), "report": report})
+
+
+def beside(table: Path) -> Path:
+    """The model that belongs to a table, if no other name is given."""
+    if table.name in ("", ".."):
+        raise ValueError(
+            f"the folder {str(table)!r} has no name for the model: give one outside it, --out ../model.kin"
+        )
+    return table.with_suffix(".kin")
 
 
 def fit(
@@ -157,10 +166,10 @@ def fit_in_database(model: MultiTaskRegressor, options: argparse.Namespace, cons
     from sklearn.preprocessing import StandardScaler
 
     from kinfolk.large.frames import fit_lazy
-    from kinfolk.rows.sources.databases import connected, question
+    from kinfolk.rows.sources.databases import lazy_query
 
     console.note(f"{options.data.name} computes the statistics: all features must be numbers")
     model.set_params(features=None if model.scales_itself else StandardScaler())
-    with connected(options.data) as connection:
-        frame = nw.from_native(connection.sql(question(options.data, connection, options.query)))
+    with lazy_query(options.data, options.query, files=options.allow_files) as asked:
+        frame = nw.from_native(asked)
         fit_lazy(model, frame.drop(options.drop).to_native(), options.target, options.groups)

@@ -29,6 +29,8 @@ KINDS: dict[str, Callable[[bytes, bytes], bool]] = {
 
 def output_path(text: str) -> Path:
     """The path that an option names; `-` is stdout."""
+    if "://" in text:
+        raise argparse.ArgumentTypeError("what is written is a file, not a database: name one")
     return STDOUT if text == "-" else Path(text)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from kinfolk._version import __version__
 from kinfolk.cli.outputs import output_path
@@ -71,16 +71,37 @@ def table_address(text: str) -> Any:
     """A file or folder, or the address of a database."""
     if not text:
         raise argparse.ArgumentTypeError("the name of the table is empty")
-    if "://" not in text:
-        return Path(text)
-    from kinfolk.rows.sources.databases import Address
+    from kinfolk.rows.sources.addresses import Address, is_connection_string
 
-    return Address(text)
+    if "://" in text:
+        return Address(text)
+    if is_connection_string(text) and not Path(text).exists():
+        raise argparse.ArgumentTypeError(
+            "there is no such file, and the address of a database is written as postgres://host/name"
+        )
+    return Path(text)
+
+
+def model_path(text: str) -> Path:
+    """The file of a model, which is in no database."""
+    if "://" in text:
+        raise argparse.ArgumentTypeError("the model is a file written by kinfolk fit, and comes before the table")
+    return Path(text)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors repeat no address with a password."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the usage and what is wrong with the arguments, and end."""
+        from kinfolk.rows.sources.addresses import without_addresses
+
+        super().error(without_addresses(message))
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="kinfolk",
         description=DESCRIPTION,
         epilog=EXAMPLES[""],
@@ -129,7 +150,7 @@ def _add_fit(command: argparse.ArgumentParser) -> None:
 
 
 def _add_predict(command: argparse.ArgumentParser) -> None:
-    command.add_argument("model", type=Path, help="a model written by kinfolk fit")
+    command.add_argument("model", type=model_path, help="a model written by kinfolk fit")
     command.add_argument("data", type=table_address, help="table with the columns of fit; others are ignored")
     _add_out(command, "predictions as CSV (default: stdout)")
     _add_safe_csv(command)
@@ -148,7 +169,7 @@ def _add_predict(command: argparse.ArgumentParser) -> None:
 
 
 def _add_report(command: argparse.ArgumentParser) -> None:
-    command.add_argument("model", type=Path, help="a model written by kinfolk fit")
+    command.add_argument("model", type=model_path, help="a model written by kinfolk fit")
     command.add_argument("data", type=table_address, help="table with the columns of fit and the target")
     command.add_argument("--target", required=True, metavar="COLUMN", help="column with the true values")
     command.add_argument("--groups", metavar="COLUMN", help="rows of one value here belong together (sitting, day)")
@@ -159,7 +180,7 @@ def _add_report(command: argparse.ArgumentParser) -> None:
 
 
 def _add_graph(command: argparse.ArgumentParser) -> None:
-    command.add_argument("model", type=Path, help="a model written by kinfolk fit")
+    command.add_argument("model", type=model_path, help="a model written by kinfolk fit")
     command.add_argument(
         "--format", choices=("csv", "graphml", "json"), help="of the graph (default: by the ending of FILE, else csv)"
     )
@@ -258,7 +279,10 @@ def _add_folds(group: Any, text: str) -> None:
 
 
 def _add_reading(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--query", metavar="SQL", help="what to ask a database (default: its only table)")
+    command.add_argument(
+        "--query", metavar="SQL", help="what to ask a database: one SELECT that only reads (default: its only table)"
+    )
+    command.add_argument("--allow-files", action="store_true", help="let a query of DuckDB read files (read_csv)")
     reading = command.add_argument_group("reading CSV")
     reading.add_argument("--delimiter", metavar="CHAR", help="separator of values (default: found in the first lines)")
     reading.add_argument("--encoding", default="utf-8", help="of the file (%(default)s)")

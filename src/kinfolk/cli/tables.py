@@ -15,7 +15,8 @@ from kinfolk.cli.console import Console
 from kinfolk.memory import fits_into_memory
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.rules import TableRules
-from kinfolk.rows.sources.databases import Address, fetch_query
+from kinfolk.rows.sources.addresses import Address
+from kinfolk.rows.sources.databases import fetch_query
 from kinfolk.rows.sources.files import Reading, Source, check_column, open_source, polars, reading_notes
 from kinfolk.rows.sources.roles import Roles, choose_roles
 from kinfolk.rows.sources.ruled import complete_rows, ruled_frame, with_inputs
@@ -61,9 +62,12 @@ def open_table(options: argparse.Namespace, console: Console) -> Source:
     if mark is not None and len(mark) != 1:
         raise ValueError(f"--delimiter {mark!r}: give one character, or tab")
     if isinstance(options.data, Address):
-        return fetch_query(options.data, options.query).joining(getattr(options, "task", None))
+        found = fetch_query(options.data, options.query, files=options.allow_files)
+        return found.joining(getattr(options, "task", None))
     if options.query:
         raise ValueError(f"--query asks a database, e.g. duckdb:///shop.db, but {options.data} is a file")
+    if options.allow_files:
+        raise ValueError(f"--allow-files is for queries of DuckDB, but {options.data} is a file: leave it out")
     source = open_source(options.data, Reading(mark, options.encoding, options.decimal))
     source = source.joining(getattr(options, "task", None))
     for note in reading_notes(source):

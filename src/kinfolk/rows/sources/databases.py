@@ -1,40 +1,15 @@
-"""Databases: the rows of a query, or the query itself as a lazy frame whose statistics the database computes.
-
-DuckDB by its own module, SQLite by Python's, PostgreSQL and whatever else Ibis connects to by Ibis.
-"""
+"""Databases: the rows of a query, or the query itself as a lazy frame whose statistics the database computes."""
 
 from __future__ import annotations
 
-import re
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from kinfolk.rows.sources.addresses import Address
+from kinfolk.rows.sources.engines import Engine, QueryError, open_engine
 from kinfolk.rows.sources.files import Source, polars
-from kinfolk.rows.sources.lines import first_line
-
-
-class Address(str):
-    """Where a database is: duckdb:///shop.db, sqlite:///shop.db, postgres://user@host/name."""
-
-    @property
-    def kind(self) -> str:
-        """What speaks there."""
-        return self.split("://")[0].lower()
-
-    @property
-    def path(self) -> Path | None:
-        """The file of a database that is one; four slashes begin an absolute path."""
-        rest = self.split("://", 1)[1]
-        return Path(rest.removeprefix("/")) if self.kind in ("duckdb", "sqlite") else None
-
-    @property
-    def name(self) -> str:
-        """How it is called in messages, without a password."""
-        return re.sub(r"//[^/@]*@", "//", self) if self.path is None else self.path.name
 
 
 @dataclass(frozen=True)
@@ -61,66 +36,54 @@ class Fetched(Source):
         return self.joined(self.table.lazy()).select(list(columns))
 
 
-def fetch_query(address: Address, query: str | None) -> Fetched:
-    """The rows of a query."""
+def fetch_query(address: Address, query: str | None, *, files: bool = False) -> Fetched:
+    """The rows of a query, which may read `files` if the database is DuckDB."""
     pl = polars()
-    with connected(address) as connection:
-        asked = question(address, connection, query)
+    with opened(address, files=files) as engine:
+        asked = question(address, engine, query)
         try:
-            table = (
-                pl.read_database(asked, connection) if address.kind == "sqlite" else pl.DataFrame(connection.sql(asked))
-            )
+            table = engine.rows(engine.checked(asked))
+        except QueryError:
+            raise
         except Exception as error:  # of whatever database it is
-            raise ValueError(f"{address.name}: the query fails: {first_line(error)}") from None
+            raise ValueError(f"{address.name}: the query fails: {address.reason(error)}") from None
     decimals = [name for name, kind in table.schema.items() if kind.is_decimal()]
     table = table.cast(dict.fromkeys(decimals, pl.Float64))
-    return Fetched(address.path or Path(address.name.split("/")[-1]), (), "database", table=table)
+    return Fetched(address.table, (), "database", table=table)
 
 
-def question(address: Address, connection: Any, query: str | None) -> str:
+@contextmanager
+def lazy_query(address: Address, query: str | None, *, files: bool = False) -> Iterator[Any]:
+    """The query as a lazy frame, as long as the database is open."""
+    with opened(address, files=files) as engine:
+        yield engine.lazy(engine.checked(question(address, engine, query)))
+
+
+def question(address: Address, engine: Engine, query: str | None) -> str:
     """What to ask: the query, or all of the one table that a database has; else an error lists the tables."""
     if query:
         return query
     try:
-        if address.kind == "sqlite":
-            names = [name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")]
-        elif address.kind == "duckdb":
-            names = [name for (name,) in connection.sql("select table_name from information_schema.tables").fetchall()]
-        else:
-            names = list(connection.list_tables())
+        names = engine.tables()
     except Exception as error:  # of whatever database it is
-        raise ValueError(f"{address.name} cannot be read: {first_line(error)}") from None
+        raise ValueError(f"{address.name} cannot be read: {address.reason(error)}") from None
     if len(names) != 1:
         listed = ", ".join(sorted(names)[:8]) + (", ..." if len(names) > 8 else "")
         raise ValueError(f'{address.name} has {len(names)} tables ({listed}): ask with --query "select ..."')
-    return 'select * from "' + names[0].replace('"', '""') + '"'
+    return f"select * from {engine.quoted(names[0])}"
 
 
 @contextmanager
-def connected(address: Address) -> Iterator[Any]:
-    """An open connection, to be read only."""
-    if address.path is not None and not address.path.exists():
-        raise FileNotFoundError(f"there is no database file {str(address.path)!r}")
-    connection = _connect(address)
+def opened(address: Address, *, files: bool = False) -> Iterator[Engine]:
+    """An open database, to be read only; what its driver says meanwhile is passed on without the password."""
+    engine = open_engine(address, files=files)
     try:
-        yield connection
+        yield engine
+    except QueryError as error:
+        raise ValueError(f"{address.name}: the query fails: {address.masked(str(error))}") from None
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] in ("builtins", "kinfolk"):
+            raise
+        raise ValueError(f"{address.name}: the query fails: {address.reason(error)}") from None
     finally:
-        close = getattr(connection, "close", None) or connection.disconnect
-        close()
-
-
-def _connect(address: Address) -> Any:
-    try:
-        if address.kind == "sqlite":
-            return sqlite3.connect(f"file:{address.path}?mode=ro", uri=True)
-        if address.kind == "duckdb":
-            import duckdb
-
-            return duckdb.connect(str(address.path), read_only=True)
-        import ibis
-
-        return ibis.connect(str(address))
-    except ImportError as error:
-        raise ImportError(f"{address.name} needs {error.name}: pip install 'kinfolk[sql]'") from None
-    except Exception as error:  # of whatever database it is
-        raise ValueError(f"{address.name} cannot be opened: {first_line(error)}") from None
+        engine.close()
