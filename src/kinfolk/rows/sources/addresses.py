@@ -24,6 +24,8 @@ FILES = ("duckdb", "sqlite")  # kinds of databases that are a file
 ALIASES = {"postgresql": "postgres"}
 # Parameters whose values are no secret; those of all others are.
 PLAIN = ("host", "port", "user", "dbname", "database", "schema", "sslmode", "connect_timeout", "charset")
+SECRETS = "(?:password|passwd|pwd|token|secret)"  # names of parameters, anywhere
+UNREADABLE = "the address"
 SHORT = 4  # characters: shorter secrets are masked as whole words only, or the text could not be read any more
 LINE = 300  # characters of what a driver says
 
@@ -92,7 +94,7 @@ class Address:
 
     @property
     def _kind(self) -> str:
-        return f"{self.kind}://..." if re.fullmatch(KIND, self.kind) else "the address"
+        return f"{self.kind}://..." if re.fullmatch(KIND, self.kind) else UNREADABLE
 
     @property
     def _rest(self) -> str:
@@ -140,18 +142,18 @@ class Address:
     @cached_property
     def _secrets(self) -> list[str]:
         """What must not be shown, in every way in which it may be written, the longest first."""
-        found = {way for secret in self._hidden() for way in _ways(secret)}
+        words = {word for secret in self._hidden() for word in (secret, *_pieces(secret))}
+        found = {way for word in (self.text, *words) for way in _ways(word)}
         return sorted(filter(str.strip, found), key=lambda way: (-len(way), way))
 
     def _hidden(self) -> Iterator[str]:
-        """The password and the values of parameters; of an address that cannot be read, all of it."""
+        """The password and the values of parameters; what looks like them, whatever the address is."""
         yield from (value for key, value in self._parameters() if unquote(key).lower() not in PLAIN)
-        if self.path is not None:
-            return
+        yield from re.findall(rf"(?i){SECRETS}\w*\s*=\s*([^&;,\s]+)", unquote(self.text))
+        yield from re.findall(r"(?s)[^/:]*:(?!//)(.*)@", self.text if self._kind == UNREADABLE else self._rest)
         try:
-            yield self.parts.password
-            yield _cut(self._rest, "[/?#]")[0].rpartition("@")[0].partition(":")[2]  # as it is written
-        except ValueError:
+            yield "" if self.path is not None else self.parts.password
+        except ValueError:  # nobody knows where the password is
             yield self._rest
 
 
@@ -163,7 +165,7 @@ def without_addresses(text: str) -> str:
     >>> without_addresses("unrecognized arguments: postgres://me:secret@host/shop")
     'unrecognized arguments: postgres://...'
     """
-    return re.sub(r"(?is)(:/+(?=.*[@=])|\b(?:password|passwd|pwd|token|secret)\s*=).*", r"\1...", text)
+    return re.sub(rf"(?is)(:/+(?=.*[@=])|\b{SECRETS}\s*=).*", r"\1...", text)
 
 
 def is_connection_string(text: str) -> bool:
@@ -174,7 +176,7 @@ def is_connection_string(text: str) -> bool:
     >>> is_connection_string("host=server password=secret"), is_connection_string("sales=2.csv")
     (True, False)
     """
-    return bool(re.search(r"(?is)\b(password|passwd|pwd|token|secret)\s*=|:.*@", text))
+    return bool(re.search(rf"(?is)\b{SECRETS}\s*=|:.*@", text))
 
 
 def _plain(word: str, also: str = "") -> str:
@@ -201,9 +203,12 @@ def _library(error: object) -> str:
 
 
 def _ways(secret: str) -> Iterator[str]:
-    """A secret and its longer pieces as drivers may write them."""
-    pieces = [piece for piece in re.split(r"[@:/?#&=;,\s]+", unquote(secret)) if len(piece) >= SHORT]
-    for word in (secret, *pieces):
-        for plain in (word, unquote(word), unquote_plus(word)):
-            yield from (plain, quote(plain), quote(plain, safe=""), quote_plus(plain))
-            yield from (repr(plain)[1:-1], json.dumps(plain)[1:-1], plain.replace("'", "''"), plain.strip())
+    """A secret as drivers may write it."""
+    for plain in (secret, unquote(secret), unquote_plus(secret)):
+        yield from (plain, quote(plain), quote(plain, safe=""), quote_plus(plain))
+        yield from (repr(plain)[1:-1], json.dumps(plain)[1:-1], plain.replace("'", "''"), plain.strip())
+
+
+def _pieces(secret: str) -> list[str]:
+    """The longer pieces of a secret, of which a driver that splits it elsewhere may print one."""
+    return [piece for piece in re.split(r"\W+", unquote(secret)) if len(piece) >= SHORT]
