@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import secrets
 import shutil
 import sys
@@ -12,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 STDOUT = Path("/dev/stdout")
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no room: on the disk, for the user, in one file
 
 
 @contextmanager
@@ -33,8 +36,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         with tempfile.TemporaryDirectory() as folder:
             partial = Path(folder) / Path(path).name
             partial.touch()
-            yield partial
-            _copy_into(Path(path), partial)
+            with naming_full_disk(path):
+                yield partial
+                _copy_into(Path(path), partial)
         return
     path = Path(os.path.realpath(path))
     if path.is_dir():
@@ -44,13 +48,27 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     partial = path.parent / f".{path.name[:20]}.{secrets.token_hex(8)}{path.suffix[:20]}"
     try:
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        yield partial
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
+        with naming_full_disk(path):
+            yield partial
+            with partial.open("rb") as file:
+                os.fsync(file.fileno())
         partial.chmod(0o666 & ~_umask())
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming_full_disk(path: str | os.PathLike[str]) -> Iterator[None]:
+    """The error of a full disk names the file to be written, which libraries leave out; some name a temporary one."""
+    try:
+        yield
+    except Exception as error:
+        said = re.search(r"\(os error ([0-9]+)\)", str(error))  # of libraries in Rust
+        code = getattr(error, "errno", None) or (int(said.group(1)) if said else None)
+        if code in FULL:
+            raise OSError(code, f"{os.strerror(code)}. Make room, or name another place", str(path)) from error
+        raise
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

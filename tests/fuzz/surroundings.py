@@ -98,6 +98,8 @@ def full_disk(folder: Path, rng: np.random.Generator) -> int:
     before = (folder / "m.kin").read_bytes()
     code = run(*arguments, folder=folder, before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
     assert code == 1 or output.exists()
+    names = {Path(name).name for name in arguments if name.endswith((".kin", ".html", ".csv"))}
+    assert code == 0 or any(name in line for line in words(folder) for name in names), words(folder)
     return checked(folder, code, sound() | {"m.kin": before})
 
 

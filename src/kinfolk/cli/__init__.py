@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from kinfolk.cli.console import Console, as_options, printable
 from kinfolk.cli.parser import build_parser
+from kinfolk.files import FULL
 from kinfolk.words import shortened
 
 OK = 0
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         return OK
     except BrokenPipeError:
         # `kinfolk graph ... | head` ends here; without this the interpreter would flush into the closed pipe at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_stdout()
         return PIPE_CLOSED
     except BaseException as error:
         panicked = type(error).__name__ == "PanicException"  # of a library in Rust, and no Exception
@@ -78,9 +79,17 @@ def _print_error(error: BaseException, options: argparse.Namespace, console: Con
         message = shortened(message, LONGEST)
     if not isinstance(error, EXPECTED):
         message = f"internal error ({type(error).__name__}: {message}). Run again with --debug and report what it shows"
-    if options.json:
+    if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
+        message = f"standard output: {error.strerror}"
+        _leave_stdout()
+    elif options.json:
         print(json.dumps({"error": message}))
     print(printable(f"kinfolk: {message}"), file=sys.stderr)
+
+
+def _leave_stdout() -> None:
+    """What still waits to be written there is dropped: the interpreter would try again as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _as_notes(console: Console) -> None:

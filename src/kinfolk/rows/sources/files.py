@@ -17,6 +17,7 @@ from tempfile import mkdtemp
 from typing import Any, Self
 from urllib.parse import unquote
 
+from kinfolk.files import naming_full_disk
 from kinfolk.rows.kinds import MISSING, NO_DIGITS, TRUTH, WRITTEN
 from kinfolk.rows.sources.lines import (
     SEPARATORS,
@@ -210,13 +211,18 @@ class Source:
             return file
         copy = self._folder / f"{self.files.index(file)}.csv"
         if not copy.exists():
-            if unpack is not None:
-                with unpack(file, "rb") as packed, copy.open("wb") as out:
-                    shutil.copyfileobj(packed, out)
-            else:
-                with open_text(file, self.reading.encoding) as text, copy.open("w", newline="") as out:
-                    shutil.copyfileobj(text, out)
+            with naming_full_disk(f"{copy} (a copy of {file.name})"):
+                self._copy(file, copy)
         return copy
+
+    def _copy(self, file: Path, copy: Path) -> None:
+        unpack = UNPACKED.get(file.suffix[1:].lower())
+        if unpack is not None:
+            with unpack(file, "rb") as packed, copy.open("wb") as out:
+                shutil.copyfileobj(packed, out)
+        else:
+            with open_text(file, self.reading.encoding) as text, copy.open("w", newline="") as out:
+                shutil.copyfileobj(text, out)
 
     def _folder_columns(self, file: Path) -> dict[str, Any]:
         """Constant columns by folders like `shop=12`: numbers if all folders of that name have numbers."""
