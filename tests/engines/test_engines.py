@@ -102,3 +102,136 @@ def test_the_command_line_fits_a_query_of_postgres(how, server, postgres, tmp_pa
     ]
     assert main(["fit", address, "--query", query, *options, *how]) == 0, capsys.readouterr().err
     assert "fitted gamtl on 500 rows, 6 tasks, 3 feature columns" in capsys.readouterr().out
+
+
+@pytest.fixture
+def victim(server, postgres):
+    """Asks what is left of a table that hostile queries are after."""
+    psycopg = pytest.importorskip("psycopg")
+    login = {"host": server["host"], "port": server["port"], "user": "me", "dbname": "postgres"}
+    with psycopg.connect(**login, autocommit=True) as connection:
+        connection.execute("drop table if exists victim")
+        connection.execute("create table victim as select 1 as a")
+        connection.execute(
+            "create or replace function spoil() returns int language plpgsql as "
+            "$$ begin delete from victim; return 1; end $$"
+        )
+        tables = (
+            "select array_agg(table_name::text order by 1) from information_schema.tables where table_schema = 'public'"
+        )
+        yield lambda: [connection.execute(text).fetchall() for text in ("select a from victim", tables)]
+
+
+def fit_query(server, query, tmp_path, capsys, *more, parameters=""):
+    """Exit code and errors of a fit of a query."""
+    address = f"postgres://me@/postgres?host={server['host']}&port={server['port']}{parameters}"
+    options = ["--task", "shop", "--target", "sales", "--method", "gamtl", "--cv", "0", "--quiet"]
+    code = main(["fit", address, "--query", query, *options, "--out", str(tmp_path / "m.kin"), *more])
+    return code, capsys.readouterr().err
+
+
+ROWS = "select shop, x0, x1, sales from sales"
+OFF = "set_config('{}transaction_read_only', 'off', false)"
+WRITES = [
+    f"{ROWS}; drop table victim",
+    f"{ROWS}; commit; drop table victim",
+    f"{ROWS}) as asked; commit; drop table victim; select * from ({ROWS}",
+    "select shop, x0, spoil() as x1, sales from sales",
+    f"with d as (delete from victim returning a) {ROWS}, d",
+    f"with d as (insert into victim values (2) returning a) {ROWS}, d",
+    f"{ROWS.replace('from', 'into stolen from')}",
+    f"select shop, spoil() as x0, case when {OFF.format('')} = 'off' then 1 else 0 end as x1, sales from sales",
+    f"select shop, case when {OFF.format('default_')} = 'off' then 1 else 0 end as x0, spoil() as x1, sales from sales",
+    "select shop, x0, ascii(query_to_xml('drop table victim', true, true, '')::text) as x1, sales from sales",
+    f"{ROWS} for update",
+    "drop table victim",
+    "copy sales to program 'true'",
+    "do $$ begin delete from victim; end $$",
+    "call spoil()",
+    "explain analyze delete from victim",
+    "/* select */ delete from victim",
+    "begin; delete from victim; commit",
+    "set session characteristics as transaction read write",
+]
+
+
+@pytest.mark.parametrize("query", WRITES)
+@pytest.mark.parametrize("how", [[], ["--stream"]], ids=["in memory", "in the database"])
+def test_a_query_of_postgres_that_would_write_is_refused_and_writes_nothing(
+    how, query, server, victim, tmp_path, capsys
+):
+    before = victim()
+    writable = "&options=-c%20default_transaction_read_only%3Doff"
+    for parameters in ("", writable):
+        code, err = fit_query(server, query, tmp_path, capsys, *how, parameters=parameters)
+        assert code == 1 and ": the query fails: " in err and err.count("\n") == 1
+        assert victim() == before
+
+
+def test_what_a_read_only_transaction_lets_pass_is_rolled_back(server, postgres, victim, tmp_path, capsys):
+    import psycopg
+
+    fit_query(server, "select shop, lo_create(0)::int as x0, x1, sales from sales", tmp_path, capsys)
+    fit_query(server, "select shop, lo_create(0)::int as x0, x1, sales from sales", tmp_path, capsys, "--stream")
+    with psycopg.connect(host=server["host"], port=server["port"], user="me", dbname="postgres") as connection:
+        assert connection.execute("select count(*) from pg_largeobject_metadata").fetchall() == [(0,)]
+
+
+READS = [
+    f"{ROWS};",
+    f"{ROWS} /* ; drop */ ;; -- and a last ; word",
+    f"with s as ({ROWS} where shop <> ';' and shop <> $a$;$a$ and shop <> E'\\';') select * from s",
+    "table numbers",
+    "select * from (values ('a', 1.5, 3), ('a', 2, 4), ('b', 1, 3), ('b', 7, 9)) as v (shop, x0, sales)",
+]
+
+
+@pytest.mark.parametrize("query", READS)
+@pytest.mark.parametrize("how", [[], ["--stream"]], ids=["in memory", "in the database"])
+def test_a_query_of_postgres_that_reads_is_fitted(how, query, server, postgres, victim, tmp_path, capsys):
+    import psycopg
+
+    with psycopg.connect(host=server["host"], port=server["port"], user="me", dbname="postgres") as connection:
+        connection.execute(f"create or replace view numbers as {ROWS}")
+    assert fit_query(server, query, tmp_path, capsys, *how) == (0, "")
+
+
+def test_columns_of_postgres_keep_their_kinds(server, postgres, victim):
+    from kinfolk.rows.sources.addresses import Address
+    from kinfolk.rows.sources.databases import fetch_query
+
+    query = (
+        "select 1::int2 as a, 1.5::numeric(6, 2) as b, 'x'::varchar(9) as c, now() as d, current_date as e, true as f"
+    )
+    here = Address(f"postgres://me@/postgres?host={server['host']}&port={server['port']}")
+    table = fetch_query(here, query).table
+    assert [str(kind).split("(")[0] for kind in table.dtypes] == [
+        "Int16",
+        "Float64",
+        "String",
+        "Datetime",
+        "Date",
+        "Boolean",
+    ]
+
+
+@pytest.mark.parametrize("dialect", ["mysql", "tsql", "snowflake", "trino", "clickhouse"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select 1; drop table t",
+        "with a as (select 1 as b) delete from t",
+        "with a as (select 1 as b) insert into t select * from a",
+        "select * into x from t",
+        "select * from t into outfile 'x'",
+        "delete from t",
+        "call p()",
+        "",
+    ],
+)
+def test_queries_of_other_engines_are_one_statement_that_reads(query, dialect):
+    from kinfolk.rows.sources.engines import one_reading_query
+
+    with pytest.raises(Exception, match="only reads|Invalid expression"):
+        one_reading_query(query, dialect)
+    assert one_reading_query("select a /*! into outfile 'x' */ from t; -- x", dialect).lower() == "select a from t"

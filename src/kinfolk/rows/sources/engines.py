@@ -300,6 +300,7 @@ class PostgreSQL(Standard):
 
     def close(self) -> None:
         """Close it."""
+        self.server.rollback()  # of what a read-only transaction lets pass, as large objects before PostgreSQL 16
         self.ibis.disconnect()
 
 
@@ -359,7 +360,8 @@ def one_reading_query(query: str, dialect: Any) -> str:
     """
     import sqlglot
 
-    trees = [tree for tree in sqlglot.parse(as_select(query), read=dialect) if tree is not None]
+    found = sqlglot.parse(as_select(query), read=dialect)
+    trees = [tree for tree in found if tree is not None and tree.key != "semicolon"]  # one with a comment behind it
     if len(trees) != 1 or not isinstance(trees[0], sqlglot.exp.Query):
         raise QueryError(f"it has {counted(len(trees), 'statement')}. {READING}")
     for part in trees[0].walk():
