@@ -46,6 +46,7 @@ def fit(address, query, capsys, *more):
 READING = [
     f"{ROWS};",
     f" -- first; a word\n{ROWS} /* and; another */ ; -- and a last",
+    "select shop, size, sales from sales where shop <> '\u00e9;' ; -- x;",
     "with s as (select * from sales) select shop, size, sales from s where region <> ';'",
     f"WITH s AS ({ROWS}) SELECT * FROM s UNION ALL SELECT * FROM s",
 ]
@@ -53,9 +54,10 @@ READING = [
 
 @pytest.mark.parametrize("query", READING)
 @pytest.mark.parametrize("address", ["sqlite:///lite.db", "duckdb:///duck.db"])
-def test_one_statement_that_reads_is_fitted(address, query, folder, capsys):
+@pytest.mark.parametrize("more", [[], ["--stream"]], ids=["", "stream"])
+def test_one_statement_that_reads_is_fitted(address, query, more, folder, capsys):
     before = contents(folder)
-    code, err = fit(address, query, capsys)
+    code, err = fit(address, query, capsys, *more, "--method", "gamtl", "--cv", "0")
     assert (code, err) == (0, "")
     assert contents(folder) == before
 

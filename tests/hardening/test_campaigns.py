@@ -24,6 +24,7 @@ FEW = [
     ("tables.py", 150),
     ("model_files.py", 150),
     ("units.py", 30),
+    ("databases.py", 60),
     ("signals.py", 8),
     pytest.param("surroundings.py", 24, marks=ROOT),
 ]

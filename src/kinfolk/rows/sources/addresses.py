@@ -211,4 +211,6 @@ def _ways(secret: str) -> Iterator[str]:
 
 def _pieces(secret: str) -> list[str]:
     """The longer pieces of a secret, of which a driver that splits it elsewhere may print one."""
-    return [piece for piece in re.split(r"\W+", unquote(secret)) if len(piece) >= SHORT]
+    tails = [secret[at.end() :] for at in re.finditer("[@:]", secret)]
+    pieces = [*tails, *re.split("[@:/?&]", secret), *re.split(r"\W+", unquote(secret))]
+    return [piece for piece in pieces if len(piece) >= SHORT]

@@ -170,6 +170,7 @@ class DuckDB(Standard):
         import duckdb
 
         self.parse = duckdb.extract_statements
+        self.tokens = duckdb.tokenize
         self.files = files
         settings = {
             "autoinstall_known_extensions": "false",
@@ -193,7 +194,11 @@ class DuckDB(Standard):
         statements = self.parse(query)
         kinds = [statement.type.name for statement in statements]
         if kinds != ["SELECT"]:
-            raise QueryError(f"it has {counted(len(kinds), 'statement')} ({', '.join(kinds)[:80]}). {READING}")
+            shown = f" ({', '.join(kinds)[:80]})" if kinds else ""
+            raise QueryError(f"it has {counted(len(kinds), 'statement')}{shown}. {READING}")
+        text = statements[0].query.encode()
+        ends = [at for at, _ in self.tokens(statements[0].query) if text[at : at + 1] == b";"]
+        query = text[: ends[0] if ends else None].decode()  # lazy frames put it into brackets
         if self.files:
             self._check_plan(query)
         return query
