@@ -7,6 +7,8 @@ import pytest
 from tables_for_tests import shops, write
 
 from kinfolk.cli import main
+from kinfolk.rows.sources.addresses import Address
+from kinfolk.rows.sources.engines import QueryError, open_engine
 
 FIT = ("--task", "shop", "--target", "sales", "--method", "mean-shrunk", "--cv", "3", "--quiet", "--out", "model.kin")
 ROWS = "select shop, size, sales from sales"
@@ -198,4 +200,14 @@ def test_a_database_that_is_not_there_is_not_made(kind, name, folder, capsys):
     before = contents(folder)
     code, err = fit(f"{kind}:///{name}", ROWS, capsys)
     assert code == 1 and "there is no database file" in err
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize("query", ["vacuum into 'new.db'", "attach 'new.db' as n", "pragma temp_store_directory = 'x'"])
+def test_sqlite_itself_refuses_what_the_first_word_would_have_given_away(query, folder):
+    before = contents(folder)
+    engine = open_engine(Address("sqlite:///lite.db"))
+    with pytest.raises(QueryError, match="not authorized"):
+        engine.rows(query)
+    engine.close()
     assert contents(folder) == before

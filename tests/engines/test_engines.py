@@ -235,3 +235,15 @@ def test_queries_of_other_engines_are_one_statement_that_reads(query, dialect):
     with pytest.raises(Exception, match="only reads|Invalid expression"):
         one_reading_query(query, dialect)
     assert one_reading_query("select a /*! into outfile 'x' */ from t; -- x", dialect).lower() == "select a from t"
+
+
+def test_postgres_runs_no_two_commands_at_once_wherever_they_come_from(server, postgres, victim):
+    from kinfolk.rows.sources.addresses import Address
+    from kinfolk.rows.sources.engines import open_engine
+
+    before = victim()
+    engine = open_engine(Address(f"postgres://me@/postgres?host={server['host']}&port={server['port']}"))
+    with pytest.raises(Exception, match="multiple commands"):
+        engine.ibis.raw_sql("commit; drop table victim")
+    engine.close()
+    assert victim() == before
