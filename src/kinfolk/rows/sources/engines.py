@@ -144,7 +144,7 @@ class SQLite(Standard):
         except (sqlite3.Warning, sqlite3.ProgrammingError) as error:
             raise QueryError(f"{error} {READING}") from None
         except sqlite3.DatabaseError as error:
-            if re.search("not authorized|prohibited|readonly", str(error)):
+            if re.search("not authorized|authorization denied|prohibited|readonly", str(error)):
                 raise QueryError(f"{error}. {READING}") from None
             raise
 
