@@ -102,6 +102,22 @@ def test_a_newer_file_asks_for_an_upgrade(files, tmp_path):
     refused(sealed(unsealed(files["GAMTL"]), version=3), tmp_path, "newer kinfolk .format 3.*upgrade kinfolk")
 
 
+def test_a_format_that_never_was_is_refused(files, tmp_path):
+    refused(sealed(unsealed(files["GAMTL"]), version=0), tmp_path, "names format 0, which no kinfolk has written")
+
+
+@pytest.mark.parametrize("before", [b"#!/bin/sh\n", b"PK\x03\x04", b"\0" * 4096], ids=["script", "zip", "zeros"])
+def test_bytes_before_the_archive_are_refused(before, files, tmp_path):
+    refused(sealed(before + unsealed(files["GAMTL"])), tmp_path, "bytes that belong to no member stand before header")
+
+
+def test_bytes_between_members_are_refused(files, tmp_path):
+    data = unsealed(files["GAMTL"])
+    start = data.index(b"PK\x01\x02")
+    at = struct.pack("<I", start + len(b"hidden"))  # the last number of the record that ends an archive
+    refused(sealed(data[:start] + b"hidden" + data[start:-4] + at), tmp_path, "stand before its table of contents")
+
+
 def test_other_files_are_not_models(tmp_path):
     for data in (b"", b"x", b"a,b\n1,2\n", archived([])[:-10]):
         refused(data, tmp_path, "is not a kinfolk model")

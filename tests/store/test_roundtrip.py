@@ -204,6 +204,17 @@ def test_values_that_cannot_be_kept_are_named(change, message, tmp_path):
         save(model, tmp_path / "model.kin")
 
 
+def test_task_names_that_differ_by_a_zero_character_stay_two_or_are_refused(tmp_path):
+    X, y = np.arange(6.0)[:, None] ** 2, np.arange(6.0)
+    names = np.array(["a"] * 3 + ["a\0"] * 3, dtype=object)
+    model = Independent(penalty=1.0).fit_gram(GramStats.from_rows(X, y, names))
+    assert again(model, tmp_path).tasks_.tolist() == ["a", "a\0"]
+    numpy_names = np.array([np.str_(name) for name in names] + [None], dtype=object)[:-1]
+    model = Independent(penalty=1.0).fit_gram(GramStats.from_rows(X, y, numpy_names))
+    with pytest.raises(ModelFileError, match="NumPy drops zero characters at the end: strip them"):
+        save(model, tmp_path / "model.kin")
+
+
 def test_a_value_that_contains_itself_is_refused(tmp_path):
     model = GAMTL(task="who").fit(TABLE, Y)
     model.notes_ = []

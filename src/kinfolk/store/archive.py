@@ -35,6 +35,7 @@ MOST_MEMBERS = 10_000
 SEAL = re.compile(rb"kinfolk model (\d{1,9}) sha256 ([0-9a-f]{64})\Z")
 SEAL_BYTES = 128  # more than a seal takes
 DIGEST = 64
+LOCAL_HEADER, LARGE_RECORD = 30, 20  # bytes before the name and the data of a member
 EPOCH = (1980, 1, 1, 0, 0, 0)  # members carry no time: the same model gives the same bytes
 # Types of numbers and texts.
 DTYPE = r"[<|](?:b1|[iu][1248]|f[248]|c8|c16|[US]\d{1,9}|[mM]8(?:\[\d{0,9}[a-zA-Z]{1,2}\])?)"
@@ -102,6 +103,8 @@ def open_archive(file: IO[bytes]) -> Archive:
     seal = SEAL.search(file.read(SEAL_BYTES))
     if seal is None:
         raise ModelFileError("is not a kinfolk model, or its end is missing: save the model again, or copy it again")
+    if int(seal[1]) < 1:
+        raise ModelFileError("names format 0, which no kinfolk has written: save the model again, or copy it again")
     if int(seal[1]) > VERSION:
         raise ModelFileError(
             f"was written by a newer kinfolk (format {int(seal[1])}, this one reads up to {VERSION}): upgrade kinfolk"
@@ -111,7 +114,9 @@ def open_archive(file: IO[bytes]) -> Archive:
     check_memory(size, "the arrays of the model file", "Load it on a machine with more memory.")
     _check_directory(file, size - len(seal[0]))
     archive = zipfile.ZipFile(file)
-    return Archive(archive, _checked_members(archive.infolist(), size), int(seal[1]))
+    count = _checked_members(archive.infolist(), size)
+    _check_no_gaps(archive)
+    return Archive(archive, count, int(seal[1]))
 
 
 def _digest(file: IO[bytes], size: int) -> bytes:
@@ -150,6 +155,18 @@ def _checked_members(members: list[zipfile.ZipInfo], size: int) -> int:
     if sum(m.file_size for m in members) > size or members[0].file_size > MOST_HEADER:
         raise ModelFileError("its members claim more bytes than the file has, or than a header may have")
     return len(members) - 1
+
+
+def _check_no_gaps(archive: zipfile.ZipFile) -> None:
+    """The members fill the file from its first byte to the table of contents: nothing else hides in it."""
+    at = 0
+    for m in archive.infolist():
+        # Large members have a record of 20 more bytes before their data.
+        if m.header_offset - at not in (0, LARGE_RECORD) or (m.header_offset and not at):
+            raise ModelFileError(f"bytes that belong to no member stand before {m.filename}")
+        at = m.header_offset + LOCAL_HEADER + len(m.filename) + m.file_size
+    if archive.start_dir - at not in (0, LARGE_RECORD):
+        raise ModelFileError("bytes that belong to no member stand before its table of contents")
 
 
 def _read_array(member: IO[bytes], size: int, name: str) -> NDArray[Any]:

@@ -89,6 +89,8 @@ class Encoder:
 
     def _scalar(self, value: Any, where: str) -> dict[str, Any]:
         cls = type(value)
+        if isinstance(value, (np.str_, np.bytes_)) and value[-1:] in ("\0", b"\0"):
+            raise ModelFileError(f"{where} is {value!r}, and NumPy drops zero characters at the end: strip them first")
         if isinstance(value, np.generic) and is_plain(value.dtype):
             little = np.asarray(value).astype(value.dtype.newbyteorder("<"))
             return {"scalar": [little.dtype.str, little.tobytes().hex()]}
