@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from kinfolk.declared import holds
 from kinfolk.rows.gram import TINY, Array
 
 LEAST_FOLDS = 3  # with rows of a task, for a test of its errors
 LEAST_LEVEL = 1e-9  # of the errors after: least error before that a gain is relative to
 
 
+@holds(mean="number any", standard_error="number any")
 class Gain(NamedTuple):
     """Relative fall of the held-out error, mean over tasks, and its standard error."""
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from kinfolk.declared import holds
 from kinfolk.methods.linear_map import ErrorBlocks, Inverse, Scatter
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.batched import square_root
@@ -86,6 +87,7 @@ class HubInverse:
         return np.einsum("tpq,tq->tp", self.K, b) + self.C @ common
 
 
+@holds(covariance="p p", centre="p p", weights="S >0")
 @dataclass(frozen=True, eq=False)
 class Hub:
     """Tasks around a common centre: their covariance (p, p) relative to the noise, and the penalty on the centre.
@@ -110,6 +112,7 @@ class Hub:
         return HubInverse(equations.G, w * K, C, w * C, Z)
 
 
+@holds(penalty="number infinite >=0")
 @dataclass(frozen=True, eq=False)
 class Alone:
     """Nothing in common: a ridge per task; without coefficients if the penalty is infinite."""
@@ -127,6 +130,7 @@ class Alone:
         return HubInverse(G, np.broadcast_to(K, G.shape), zero, zero, zero[0])
 
 
+@holds(penalty="number >=0", ridge="number >=0")
 @dataclass(frozen=True, eq=False)
 class ToMean:
     """A pull of every task towards the mean of all, and a ridge."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
+from kinfolk.declared import holds
 from kinfolk.methods.extrapolation import CLIPPED_AT
 from kinfolk.methods.late_graph import LateGraph
 from kinfolk.methods.linear_map import LinearMap
@@ -24,9 +25,28 @@ from kinfolk.rows.tasks import task_codes
 from kinfolk.threads import on_few_threads
 from kinfolk.words import warn_user
 
+# What details are, those that others than the user look at, and which other one each of some needs.
+DETAILS = {
+    "own_errors_": "ByTask",
+    "own_chance_": "ByTask",
+    "own_gain_": "Gain",
+    "gain_": "Gain",
+    "trunk_gain_": "Gain",
+    "nonlinear_gain_": "Gain | None",
+    "gains_": "dict",
+    "mixture_": "dict",
+    "best_params_": "dict",
+    "shares_": "ByTask",
+    "graph_helps_": "bool",
+    "n_splits_": "int",
+    "relevance_": "Array",
+    "time_column_": "str | None",
+}
+NEEDED_DETAILS = {"own_errors_": "own_gain_", "graph_helps_": "gain_", "splines_": "mixture_"}
 PREDICT_BLOCK = 65_536  # rows whose coefficients are gathered at a time
 
 
+@holds(coef="d", intercept="number")
 class Population(NamedTuple):
     """The model of an unseen task: slopes (d,) and intercept."""
 
@@ -54,6 +74,7 @@ class ByTask:
         return ByTask(np.take(self.values, tasks, self.axis), self.axis)
 
 
+@holds(history="n any")
 @dataclass(frozen=True, eq=False)
 class Course:
     """How the fit went: certificates at the end and, of an iteration, its objective, its length and how it ended."""
@@ -74,6 +95,14 @@ class Course:
         return {name: value for name, value in named.items() if value is not None}
 
 
+@holds(
+    span="2 i infinite",
+    lines="record T d=i",
+    most="number >=0",
+    center="d",
+    root="d d",
+    reach="number infinite >0",
+)
 @dataclass(frozen=True, eq=False)
 class Bound:
     """What holds curves and trees beyond the rows of fit, where nothing shows that they go on: straight lines.
@@ -135,6 +164,23 @@ class Bound:
         return replace(self, lines=change(self.lines))
 
 
+@holds(
+    labels="names T",
+    coef="T d",
+    intercept="T",
+    seen="truths T S=sum",
+    population="record d",
+    structure="record T",
+    parts="record S d",
+    held_out="record T",
+    course="record",
+    gram="record T d",
+    columns="record T",
+    stream="record T",
+    trunk="record T d",
+    bound="record T d",
+    beyond="record T",
+)
 @dataclass(frozen=True, eq=False)
 class Model:
     """What was fitted, over T labelled tasks; every per-task array has T entries in the order of `labels`.

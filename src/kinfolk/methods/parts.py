@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.declared import holds
 from kinfolk.methods.couplings import Coupling
 from kinfolk.methods.linear_map import LinearMap
 from kinfolk.rows.gram import Array, GramStats
@@ -18,6 +19,7 @@ from kinfolk.solvers.equations import NormalEquations, normal_equations
 from kinfolk.solvers.tolerances import MARGIN
 
 
+@holds(n="S >=0", x="S d", y="S")
 class LastRows(NamedTuple):
     """The last rows of every task, for a part that follows these: how many (S,), and how far from the mean of all.
 
@@ -29,6 +31,16 @@ class LastRows(NamedTuple):
     y: Array
 
 
+@holds(
+    V="S p",
+    coupling="record S p",
+    share="number >=0",
+    own_shares="S >=0",
+    basis="d q",
+    units="d >0",
+    common="d",
+    last="record S d",
+)
 @dataclass(frozen=True, eq=False)
 class Part:
     """One linear map from targets to coefficients, as fitted: nothing is solved again to use it.

@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
+from kinfolk.declared import holds
 from kinfolk.methods.gamtl.calibrate import input_moments
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.batched import mean_diagonal
@@ -31,6 +32,7 @@ class Centers(NamedTuple):
     scatter: Array
 
 
+@holds(mean_="n", size_="number >0", centers_="P n", spreads_="P >=0", widths_="P >0")
 class RBFFeatures(TransformerMixin, BaseEstimator):
     """Gaussian bumps around k-means centres, with widths in proportion to the scatter of the clusters.
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.declared import holds
 from kinfolk.methods.rbf import RBFFeatures, slope_scale
 from kinfolk.methods.splines import SplineFeatures
 from kinfolk.rows.columns import Columns
@@ -152,6 +153,7 @@ class TaskRows:
         return folds_as_seen(whole, lambda f: of(self.inputs(f))) if by_fold else whole
 
 
+@holds(folds="record T")
 @dataclass(frozen=True, eq=False)
 class FeatureSearch:
     """What `search_features` found, or splines, for which there is nothing to search.

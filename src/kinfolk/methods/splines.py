@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from kinfolk.declared import holds
 from kinfolk.methods.walks import FADE, Walk
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.tolerances import MARGIN
@@ -22,6 +23,14 @@ OUTER = 0.05  # quantile of the first knot, and of the last one from above
 LEAST_GAP = 1e-6  # between knots, of the range: an input that is nearly one value has no curve
 
 
+@holds(
+    columns_="integers m <n",
+    ends_="2 m",
+    knots_="m K",
+    weights_="m K k",
+    lines_="m 2 k",
+    walk_="record",
+)
 class SplineFeatures(TransformerMixin, BaseEstimator):
     """Natural cubic splines of every input without their lines, followed by the inputs as they are.
 

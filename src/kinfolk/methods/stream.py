@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.declared import holds
 from kinfolk.methods.rbf_search import FeatureSearch, TaskRows
 from kinfolk.rows.fold_numbers import common_rows, generator
 from kinfolk.rows.folds import Folds
@@ -17,6 +18,7 @@ from kinfolk.rows.sources.dealing import deal_rows
 from kinfolk.rows.tasks import Rows
 
 
+@holds(folds="record T", curves="record T", splines="record T")
 @dataclass(frozen=True, eq=False)
 class Stream:
     """Statistics of the folds of all rows so far: of the inputs, and of the curves and splines of the first rows."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from kinfolk.declared import holds
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.graph.communities import louvain, merged_groups
 from kinfolk.solvers.graph.edges import laplacian
@@ -101,6 +102,7 @@ class Edge(NamedTuple):
     weight: float
 
 
+@holds(labels="names T", adjacency="sparse T T >=0", points="T p any")
 @dataclass(frozen=True, eq=False)
 class TaskGraph(Structure):
     """A sparse weighted graph over named tasks.
@@ -295,6 +297,7 @@ class _TaskMatrix(Structure):
         return f", strongest {self.relation.replace('_', ' ')} {upper[i, j]:.2f} between {a!r} and {b!r}"
 
 
+@holds(labels="names T", covariance="T T")
 @dataclass(frozen=True, eq=False)
 class TaskCovariance(_TaskMatrix):
     """How the coefficients of named tasks vary together.
@@ -331,6 +334,7 @@ class TaskCovariance(_TaskMatrix):
         return f"TaskCovariance({len(self.labels)} tasks, rank {rank}{self._strongest()})"
 
 
+@holds(labels="names T", precision="T T")
 @dataclass(frozen=True, eq=False)
 class TaskPrecision(_TaskMatrix):
     """How the coefficients of named tasks depend on each other, given all the others.

@@ -10,12 +10,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.declared import holds
 from kinfolk.methods.structures import Structure
 from kinfolk.rows.fold_numbers import by_appearance
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.graph.communities import by_size
 
 
+@holds(labels="names T", levels="integers L T")
 @dataclass(frozen=True, eq=False)
 class TaskTree(Structure):
     """A tree whose leaves are tasks; a level is a partition of the tasks, and groups only grow towards the root.

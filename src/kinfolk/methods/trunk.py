@@ -9,13 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.declared import holds
 from kinfolk.rows.gram import Array
 
 LEAVES = 64  # a tree's leaves are the bits of one number
 CATEGORIES = 256
+MANY_TREES = 3  # a table is made for all trees if more than one in so many asks for its feature
 BLOCK = 2**20  # rows times trees that are walked at a time
 
 
+@holds(
+    baseline="number",
+    values="R L",
+    tree="integers n <R",
+    feature="integers n",
+    threshold="n any",
+    removed="bits n",
+    missing_passes="truths n",
+    bitset="integers n",
+    bitsets="bits B 8",
+)
 @dataclass(frozen=True, eq=False)
 class BoostedTrees:
     """Boosted regression trees as plain arrays: R trees of at most L leaves, and all their S splits.
@@ -101,28 +114,45 @@ class BoostedTrees:
         for start in range(0, len(Z), step):
             block = Z[start : start + step]
             reach = np.full((len(block), R), ~np.uint64(0))
-            for feature, edges, table in self._tables:
-                reach &= table[_places(block[:, feature], edges)]
+            for feature, trees, edges, table in self._tables:
+                left = table[_places(block[:, feature], edges)]
+                if trees is None:
+                    reach &= left
+                else:
+                    reach[:, trees] &= left
             lowest = reach & (~reach + np.uint64(1))  # the leftmost leaf is the lowest bit
             leaf = np.frexp(lowest.astype(np.float64))[1] - 1
             found[start : start + step] += self.values[np.arange(R), leaf].sum(axis=1)
         return found
 
     @cached_property
-    def _tables(self) -> list[tuple[int, Array | None, NDArray[np.uint64]]]:
-        """By feature: its thresholds (None for categories), and the leaves in reach by place and tree (places, R).
+    def _tables(self) -> list[tuple[int, NDArray[np.intp] | None, Array | None, NDArray[np.uint64]]]:
+        """By feature: the trees that ask for it (None for all), its thresholds (None for categories), and the leaves in
+        reach by place and tree. The last place is that of missing values.
 
-        The last place is that of missing values.
+        A table has as many columns as there are such trees, and at most `CATEGORIES` places: all tables together grow
+        with the number of splits, and never with features times trees.
         """
-        return [(int(feature), *self._table(self.feature == feature)) for feature in np.unique(self.feature)]
+        order = np.argsort(self.feature, kind="stable")
+        features, first = np.unique(self.feature[order], return_index=True)
+        splits = np.split(order, first[1:]) if len(first) else []
+        return [(int(feature), *self._table(of)) for feature, of in zip(features, splits, strict=True)]
 
-    def _table(self, of: NDArray[np.bool_]) -> tuple[Array | None, NDArray[np.uint64]]:
-        tree = self.tree[of]
+    def _table(self, of: NDArray[np.intp]) -> tuple[NDArray[np.intp] | None, Array | None, NDArray[np.uint64]]:
+        trees, tree = np.unique(self.tree[of], return_inverse=True)
+        if MANY_TREES * len(trees) < len(self.values):
+            return trees.astype(np.intp), *self._table_among(of, tree, len(trees))
+        return None, *self._table_among(of, self.tree[of], len(self.values))
+
+    def _table_among(
+        self, of: NDArray[np.intp], tree: NDArray[Any], count: int
+    ) -> tuple[Array | None, NDArray[np.uint64]]:
+        """The thresholds of some splits and their table, if they are those of one feature in so many trees."""
         kept = ~self.removed[of]
         by_category = self.bitset[of] >= 0
         edges = None if by_category.any() else np.unique(self.threshold[of])
         places = CATEGORIES if edges is None else len(edges) + 1
-        table = np.full((places + 1, len(self.values)), ~np.uint64(0))
+        table = np.full((places + 1, count), ~np.uint64(0))
         fails = ~self.missing_passes[of]
         np.bitwise_and.at(table[places], tree[fails], kept[fails])
         if edges is None:
@@ -195,6 +225,16 @@ def _places(x: Array, edges: Array | None) -> NDArray[np.intp]:
     return np.where(known, x, -1).astype(np.intp)
 
 
+@holds(
+    regressor="record",
+    inputs="T q any",
+    shares="T >=0 <=1",
+    share="number >=0 <=1",
+    columns="integers c <d",
+    reach="2 c infinite",
+    beyond="2 c >=0",
+    stranger="number any",
+)
 @dataclass(frozen=True, eq=False)
 class Trunk:
     """A regressor of all rows, with what it knows of every task and its share in the prediction for it.

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 
+from kinfolk.declared import holds
 from kinfolk.methods.linear_map import ErrorBlocks, LinearMap, Scatter
 from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
 from kinfolk.solvers.components import VarianceComponents, integrated_components
@@ -33,6 +34,7 @@ MISFIT = 3.0  # standard errors
 LEAST_FREEDOM = 1e-9  # of the rows: degrees of freedom below are rounding
 
 
+@holds(errors="T any >=0", without_graph="T any >=0", training="number >=0 <=1")
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Cross-validated root mean squared errors of the tasks (T,), NaN where there are none.

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.declared import holds
 from kinfolk.rows.gram import Array
 
 FEWEST_VALUES = 4  # of an input with a walk: with fewer a line and its bend say all
@@ -24,6 +25,7 @@ EVEN = 0.5  # sd of the steps of a time over their mean: that of months is 0.03,
 NEGLIGIBLE = 1e-9  # of the largest variance of a term: what is smaller is rounding
 
 
+@holds(knots="K ascending", values="K q")
 class Walk(NamedTuple):
     """Terms of a Wiener process along an input: at `knots` (K,) the k-th is column k of `values` (K, q).
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
+from kinfolk.declared import holds
 from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.folds import Folds, folds_as_seen, numbered_folds
 from kinfolk.rows.gaps import Gap
@@ -53,6 +54,7 @@ class ReadRows(NamedTuple):
         return ReadRows(features, labels, place, unclipped, inputs, far, self.note)
 
 
+@holds(schema="record T", limits="2 i infinite")
 @dataclass(frozen=True, eq=False)
 class Columns:
     """The columns of the table of fit, and the fitted transformers between it and the features.

@@ -12,6 +12,32 @@ from kinfolk.rows.kinds import CYCLES, MICROSECONDS, as_float, as_written, day_f
 
 Array = NDArray[Any]
 Rule = dict[str, Any]  # what is done with a column, in numbers and texts, so that it can be stored
+# What a rule holds, by the kind of its column; fields in brackets may be missing.
+_NUMBER = {"mean": "number", "std": "number >0", "gaps": "truth", "[days]": "truth", "[codes]": "whole"}
+_NUMBER |= {"[unusual]": "a text or None"}
+RULES: dict[str, dict[str, str]] = {
+    "number": _NUMBER,
+    "comma": _NUMBER,
+    "truth": _NUMBER,
+    "date": {
+        "mean": "number",
+        "std": "number >0",
+        "origin": "whole",
+        "cycles": "cycles",
+        "gaps": "truth",
+        "[day]": "a way to write days",
+    },
+    "category": {
+        "levels": "texts",
+        "others": "truth",
+        "gaps": "truth",
+        "[dates]": "truth",
+        "[given]": "truth",
+        "[found]": "whole",
+        "[rare]": "number",
+    },
+    "learned": {"levels": "texts", "effects": "numbers", "std": "number >0", "gaps": "truth"},
+}
 
 
 def names_of(name: str, rule: Rule) -> list[str]:

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.declared import holds
 from kinfolk.rows.gram import NO_ROWS, Array, GramStats
 from kinfolk.rows.tasks import Rows
 
 SCORINGS = ("pooled", "tasks", "normalised")
 
 
+@holds(total="record T d", held_out="record T d", own="record T d", distinct="T")
 @dataclass(frozen=True, eq=False)
 class Folds:
     """Statistics of k disjoint parts of the rows of all tasks.

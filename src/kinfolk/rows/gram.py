@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from kinfolk.declared import holds
 from kinfolk.memory import check_memory
 from kinfolk.rows.moments import TINY, Array, Moments, centred, moments_of_rows, moments_of_wide
 
@@ -32,6 +33,17 @@ Made = TypeVar("Made")
 MOST_KEPT = 2**24  # numbers in the matrices of all tasks, 128 MB, up to which others of that size are kept too
 
 
+@holds(
+    labels="names T",
+    n="T >=0",
+    x_mean="T d repeats",
+    y_mean="T",
+    G="T d d repeats",
+    b="T d",
+    yy="T >=0",
+    feature_names="texts d",
+    span="2 d infinite",
+)
 @dataclass(frozen=True, eq=False)
 class GramStats:
     """Centred second moments of T tasks with d features.

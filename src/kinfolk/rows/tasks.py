@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_array
 
+from kinfolk.declared import holds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.kinds import NUMBERS, as_written, is_missing, kind_of_texts, number_in
 from kinfolk.rows.tables import Table, read_table, task_name, without_mask
@@ -19,6 +20,7 @@ SMALLEST, LARGEST = 1e-35, 1e40  # sizes of inputs and targets
 LONGEST_LABEL = 1000  # characters
 
 
+@holds(labels="names T", names="texts w", columns="integers k <T")
 @dataclass(frozen=True, eq=False)
 class Schema:
     """What fit learned about the table, for predict to hold new tables against.

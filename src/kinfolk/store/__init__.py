@@ -83,7 +83,7 @@ def load(path: str | os.PathLike[str]) -> MultiTaskRegressor:
             raise ModelFileError(_line(path, error)) from None
         except Exception as error:
             # The one net: whatever NumPy, SciPy or scikit-learn say about parts that make no sense.
-            raise ModelFileError(_line(path, f"holds values that make no sense ({error})")) from error
+            raise ModelFileError(_line(path, f"is damaged: it holds values that make no sense ({error})")) from error
     _warn_of_version(model, versions)
     return model
 

@@ -1,4 +1,8 @@
-"""What must hold between the parts of a model that was read from a file, before anyone uses it."""
+"""What must hold between the parts of a model that was read from a file, before anyone uses it.
+
+What a field holds is declared beside its record (`kinfolk.declared`), and `check_fields` holds every record of a model
+to it. The other checks are of what no declaration says. All take time in proportion to the size of the file.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kinfolk.declared import TYPES, Held, held_by
 from kinfolk.methods.couplings import Alone, Hub, ToMean
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.model import Bound, Model, Part
-from kinfolk.methods.parts import LastRows
+from kinfolk.methods.model import DETAILS, NEEDED_DETAILS, Bound, ByTask, Model, Part
 from kinfolk.methods.rbf import RBFFeatures
+from kinfolk.methods.rbf_search import FeatureSearch
 from kinfolk.methods.splines import SplineFeatures
 from kinfolk.methods.stream import Stream
 from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
@@ -21,7 +26,10 @@ from kinfolk.methods.trees import TaskTree
 from kinfolk.methods.trunk import CATEGORIES, LEAVES, BoostedTrees, Trunk
 from kinfolk.methods.walks import Walk
 from kinfolk.rows.columns import Columns
+from kinfolk.rows.encoding import RULES, mark_of, names_of
+from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
+from kinfolk.rows.kinds import CYCLES, DAYS, number_in
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tasks import Schema
 from kinfolk.solvers.equations import INTERCEPTS
@@ -39,24 +47,27 @@ FIELD_KINDS: dict[str, tuple[type[Any], ...]] = {
     "Array": (np.ndarray,),
     "NDArray": (np.ndarray,),
 }
-STRUCTURES = (TaskGraph, TaskCovariance, TaskPrecision, TaskTree)
-COUPLINGS = (GraphCoupling, Hub, Alone, ToMean)
+# Records in fields whose annotation does not name one class.
+PARTS: dict[tuple[type[Any], str], tuple[type[Any], ...]] = {
+    (Model, "structure"): (TaskGraph, TaskCovariance, TaskPrecision, TaskTree),
+    (Model, "parts"): (Part,),
+    (Model, "stream"): (Stream,),
+    (Part, "coupling"): (GraphCoupling, Hub, Alone, ToMean),
+    (Trunk, "regressor"): (BoostedTrees,),
+    (Folds, "held_out"): (GramStats,),
+    (Folds, "own"): (GramStats,),
+    (SplineFeatures, "walk_"): (Walk,),
+}
 MOST_JOBS = 1024
 MOST_TREES = 10_000
 MOST_DEGREE, MOST_TERMS = 64, 10**7  # of polynomials and splines
+LARGEST = 1e120  # of any number: targets reach 1e40, inputs 1e-35, and no product of two of these overflows
 
 
 def require(holds: bool, what: str) -> None:
     """Raise a ModelFileError unless something holds."""
     if not holds:
-        raise ModelFileError(f"its parts do not fit together: {what}")
-
-
-def has_shape(value: Any, *shape: int, repeated: bool = False) -> bool:
-    """Whether a value is an array of floats of this shape, all of them in the file unless they may be `repeated`."""
-    if not isinstance(value, np.ndarray) or value.dtype != np.float64 or value.shape != shape:
-        return False
-    return repeated or not is_repeated(value)
+        raise ModelFileError(f"is damaged: its parts do not fit together ({what})")
 
 
 def is_repeated(value: np.ndarray[Any, Any]) -> bool:
@@ -64,18 +75,10 @@ def is_repeated(value: np.ndarray[Any, Any]) -> bool:
     return any(stride == 0 and size > 1 for stride, size in zip(value.strides, value.shape, strict=True))
 
 
-def is_labels(value: Any) -> bool:
-    """Whether a value can be task names."""
-    return isinstance(value, np.ndarray) and value.ndim == 1 and value.size > 0 and not is_repeated(value)
-
-
 def check_record(record: Any) -> None:
-    """The fields of a record, by what its class says of them, and its shapes."""
+    """The fields of a record, by what its annotations say of them."""
     for name, kinds in FIELDS.get(type(record), {}).items():
         require(isinstance(getattr(record, name), kinds), f"the {name} of a {type(record).__name__}")
-    check = CHECKS.get(type(record))
-    if check is not None:
-        check(record)
 
 
 def field_kinds(cls: type[Any]) -> dict[str, tuple[type[Any], ...]]:
@@ -88,77 +91,92 @@ def field_kinds(cls: type[Any]) -> dict[str, tuple[type[Any], ...]]:
     (<class 'float'>, <class 'int'>, <class 'numpy.number'>)
     """
     texts = {name: str(getattr(kind, "__forward_arg__", kind)) for name, kind in cls.__annotations__.items()}
-    parts = {name: [part.split("[")[0] for part in text.split(" | ")] for name, text in texts.items()}
+    found = {name: kinds_of(text) for name, text in texts.items()}
+    return {name: kinds for name, kinds in found.items() if kinds is not None}
+
+
+def kinds_of(annotation: str) -> tuple[type[Any], ...] | None:
+    """The classes that an annotation names; None if some of it is not known here."""
+    parts = [part.split("[")[0] for part in annotation.split(" | ")]
     known = {**FIELD_KINDS, **{name: (record,) for name, record in RECORDS.items()}}
-    return {
-        name: tuple(kind for part in some for kind in known[part])
-        for name, some in parts.items()
-        if all(part in known for part in some)
-    }
+    if not all(part in known for part in parts):
+        return None
+    return tuple(kind for part in parts for kind in known[part])
 
 
 FIELDS = {cls: field_kinds(cls) for cls in RECORDS.values()}
 
 
-def _check_gram(gram: GramStats) -> None:
-    require(is_labels(gram.labels), "statistics without task names")
-    T, d = len(gram.labels), gram.b.shape[-1] if isinstance(gram.b, np.ndarray) and gram.b.ndim == 2 else 0
-    shapes = {"n": (T,), "x_mean": (T, d), "y_mean": (T,), "G": (T, d, d), "b": (T, d), "yy": (T,)}
-    wrong = [
-        name
-        for name, shape in shapes.items()
-        if not has_shape(getattr(gram, name), *shape, repeated=name in ("x_mean", "G"))
-    ]
-    require(not wrong, f"the statistics {', '.join(wrong)} are not of {T} tasks and {d} features")
-    require(gram.feature_names is None or _is_texts(gram.feature_names, d), f"names of {d} features")
-    require(gram.span is None or has_shape(gram.span, 2, d), f"the ranges of {d} features")
+def check_fields(record: Any, **sizes: int) -> None:
+    """A record and all records in it, by what their classes declare; `sizes` are the lengths that are known."""
+    cls = type(record)
+    check_record(record)
+    for name, held in held_by(cls).items():
+        require(hasattr(record, name), f"a {cls.__name__} without {name}")
+        value = getattr(record, name)
+        if value is None:
+            continue
+        if held.type != "record":
+            _check_value(value, held, sizes, f"the {name} of a {cls.__name__}")
+            continue
+        lengths = {own: sizes[here] for own, here in held.passed.items()}
+        for part in value if type(value) is tuple else (value,):
+            kinds = PARTS.get((cls, name))
+            require(kinds is None or type(part) in kinds, f"the {name} of a {cls.__name__}")
+            check_fields(part, **lengths)
+    check = CHECKS.get(cls)
+    if check is not None:
+        check(record, sizes)
 
 
-def _check_schema(schema: Schema) -> None:
-    require(is_labels(schema.labels), "a table without task names")
-    require(schema.task is None or type(schema.task) in (str, int), "the task column is neither a name nor a position")
-    require(type(schema.width) is int and 0 < schema.width < 2**31, "the number of columns")
-    require(schema.names is None or _is_texts(schema.names, schema.width), "the names of the columns")
-    columns = schema.columns
-    integers = isinstance(columns, np.ndarray) and columns.dtype.kind == "i" and columns.ndim == 1
-    require(columns is None or (integers and bool(np.isin(columns, np.arange(len(schema.labels))).all())), "columns")
+def _check_value(value: Any, held: Held, sizes: dict[str, int], what: str) -> None:
+    """One value by its declaration; lengths that are met for the first time are noted in `sizes`."""
+    if held.type == "number":
+        require(isinstance(value, (float, int, np.number)) and not isinstance(value, bool), what)
+        value = np.float64(value)
+    elif held.type == "texts":
+        require(isinstance(value, tuple) and all(isinstance(text, str) for text in value), what)
+        _check_lengths((len(value),), held, sizes, what)
+        return
+    elif held.type == "sparse":
+        require(isinstance(value, sparse.csr_array), what)
+        _check_lengths(value.shape, held, sizes, what)
+        value = value.data
+    else:
+        require(isinstance(value, np.ndarray) and value.ndim == len(held.shape), what)
+        require("repeats" in held.words or not is_repeated(value), what)
+        _check_lengths(value.shape, held, sizes, what)
+        if held.type == "names":
+            require(value.size > 0, what)
+            return
+    kind = TYPES[held.type] or "f"
+    require(value.dtype.kind == kind and (kind != "f" or value.dtype == np.float64), what)
+    if value.size and kind in "fi":
+        _check_range(value, held, sizes, what)
+    sizes |= {letter: int(value.sum()) for letter, here in held.passed.items() if here == "sum"}
 
 
-def _is_texts(names: Any, count: int) -> bool:
-    return isinstance(names, tuple) and len(names) == count and all(isinstance(name, str) for name in names)
+def _check_lengths(shape: tuple[int, ...], held: Held, sizes: dict[str, int], what: str) -> None:
+    for length, letter in zip(shape, held.shape, strict=True):
+        expected = int(letter) if letter.isdigit() else sizes.setdefault(letter, length)
+        require(length == expected, f"{what} is of shape {shape}, expected {letter} = {expected}")
 
 
-def _check_graph(graph: TaskGraph) -> None:
-    require(is_labels(graph.labels), "a graph without task names")
-    T = len(graph.labels)
-    A = graph.adjacency
-    require(isinstance(A, sparse.csr_array) and A.shape == (T, T) and A.dtype == np.float64, f"a graph of {T} tasks")
-    points = graph.points
-    width = points.shape[-1] if isinstance(points, np.ndarray) and points.ndim == 2 else 0
-    require(points is None or has_shape(points, T, width), "the points of a graph")
-
-
-def _check_matrix(structure: TaskCovariance | TaskPrecision) -> None:
-    require(is_labels(structure.labels), "a matrix without task names")
-    require(has_shape(structure.matrix, *2 * structure.labels.shape), f"a matrix of {len(structure.labels)} tasks")
-
-
-def _check_walk(walk: Walk) -> None:
-    knots = walk.knots
-    K = len(knots) if isinstance(knots, np.ndarray) and knots.ndim == 1 else 0
-    ascends = K > 1 and has_shape(knots, K) and bool(np.isfinite(knots).all() and (np.diff(knots) > 0).all())
-    width = walk.values.shape[-1] if isinstance(walk.values, np.ndarray) and walk.values.ndim == 2 else 0
-    require(ascends and has_shape(walk.values, K, width), "the knots of a walk")
-
-
-CHECKS: dict[type[Any], Callable[[Any], None]] = {
-    GramStats: _check_gram,
-    Schema: _check_schema,
-    TaskGraph: _check_graph,
-    TaskCovariance: _check_matrix,
-    TaskPrecision: _check_matrix,
-    Walk: _check_walk,
-}
+def _check_range(value: Any, held: Held, sizes: dict[str, int], what: str) -> None:
+    """Least and largest value, without another array of the same size."""
+    least, largest = value.min(), value.max()
+    if value.dtype.kind == "i":
+        require(not held.below or (least >= 0 and largest < sizes[held.below]), what)
+        return
+    if held.values == "any":
+        known = value[~np.isnan(value)] if np.isnan(least) else value
+        least, largest = (known.min(), known.max()) if known.size else (1.0, 1.0)
+    require(not np.isnan(least), f"{what} is NaN somewhere")
+    finite = held.values != "finite" or (least >= -LARGEST and largest <= LARGEST)
+    require(bool(finite), f"{what} is not finite, or beyond {LARGEST:g}")
+    fits = {">0": least > 0, ">=0": least >= 0, "<=1": largest <= 1}
+    require(all(fits[word] for word in held.ranges), f"{what} is from {least:.4g} to {largest:.4g}")
+    require("ascending" not in held.words or bool((np.diff(value) > 0).all()), f"{what} does not ascend")
 
 
 def check_estimator(estimator: Any) -> None:
@@ -171,187 +189,239 @@ def check_estimator(estimator: Any) -> None:
     require(degrees.dtype.kind in "iu" and bool((degrees <= MOST_DEGREE).all()), "the degree of a polynomial")
     terms = getattr(estimator, "_n_out_full", 0)
     require(isinstance(terms, (int, np.integer)) and int(terms) <= MOST_TERMS, "the number of terms of a polynomial")
-    if isinstance(estimator, SplineFeatures):
-        walk = getattr(estimator, "walk_", None)
-        inside = type(estimator.walk) is int and 0 <= estimator.walk < getattr(estimator, "n_features_in_", 0)
-        require(inside if isinstance(walk, Walk) else walk is None and estimator.walk is None, "the input of a walk")
 
 
 def check_model(estimator: Any) -> None:
-    """A whole model: fitted numbers of one size, for the same tasks, finite."""
+    """A whole model: every record as declared, fitted numbers of one size, for the same tasks."""
     require(isinstance(estimator, MultiTaskRegressor), "it is not a model")
     model = vars(estimator).get("model_")
     require(isinstance(model, Model), "the model is not fitted")
-    assert isinstance(model, Model)
-    # What fields may be is checked here too: the records of files of format 1 were put together from attributes.
-    for record in (model, model.population, model.held_out, model.course, model.columns):
-        check_record(record)
-    _check_columns(model.columns, len(model.labels))
-    _check_fitted(model)
-    inputs = model.coef.shape[1] - model.curve_terms
-    if model.beyond is not None:
-        _check_beyond(model.beyond, model, inputs)
+    check_fields(model)
 
 
-def _check_beyond(later: Model, model: Model, inputs: int) -> None:
-    """The model of later rows, for the same tasks and inputs."""
-    check_record(later)
-    require(np.array_equal(later.labels, model.labels) and later.beyond is None, "later rows of other tasks")
-    _check_columns(later.columns, len(later.labels))
-    _check_fitted(later)
-    after = later.after
-    sound = isinstance(after, tuple) and len(after) == 2 and type(after[0]) is int and type(after[1]) is float
-    require(sound and after is not None and 0 <= after[0] < inputs, "the input that orders later rows")
+def _check_fitted(model: Model, sizes: dict[str, int]) -> None:
+    """Statistics and a table of the same tasks, and the models of other rows beside this one."""
+    require(model.gram is not None, "a model without statistics")
+    assert model.gram is not None
+    require(not (model.seen & (model.gram.n == 0)).any(), "which tasks had rows")
+    require(isinstance(model.course, (type(None), RECORDS["Course"])), "the course of a fit")
+    _check_details(model.details, sizes["T"])
+    require(model.columns is not None, "a model without a table")
+    assert model.columns is not None
+    inputs = check_columns(model.columns, sizes["d"])
+    later = model.beyond
+    if later is not None:
+        after = later.after
+        sound = isinstance(after, tuple) and len(after) == 2 and type(after[0]) is int and type(after[1]) is float
+        require(sound and after is not None and 0 <= after[0] < inputs, "the input that orders later rows")
+        require(np.array_equal(later.labels, model.labels) and later.beyond is None, "later rows of other tasks")
 
 
-def _check_bound(bound: Bound, T: int, d: int) -> None:
-    """Lines of the same tasks in the inputs, which are at most as many as the features."""
-    _check_fitted(bound.lines)
-    inputs = bound.lines.coef.shape[1]
-    require(len(bound.lines.labels) == T and inputs <= d, "the lines of other tasks")
+def _check_bound(bound: Bound, sizes: dict[str, int]) -> None:
+    """Lines in the inputs, which are at most as many as the features."""
+    require(sizes["i"] <= sizes["d"], "the lines of other inputs")
     require(bound.lines.bound is None and bound.lines.beyond is None, "lines that are none")
-    require(has_shape(bound.span, 2, inputs) and not np.isnan(bound.span).any(), f"the ranges of {inputs} inputs")
-    require(bool(bound.most >= 0), "how far predictions may differ from lines")
-    require(has_shape(bound.center, d) and has_shape(bound.root, d, d), f"the center of {d} features")
-    require(bool(np.isfinite(bound.center).all() and np.isfinite(bound.root).all()), "the center of features")
-    require(bool(bound.reach > 0), "how far training rows go")
 
 
-def _check_fitted(model: Model) -> None:
-    """Numbers of one size, for the same tasks, finite."""
-    W = model.coef
-    require(W.ndim == 2 and is_labels(model.labels), "coefficients without tasks")
-    T, d = W.shape
-    require(has_shape(W, T, d) and has_shape(model.intercept, T) and len(model.labels) == T, f"numbers of {T} tasks")
-    require(has_shape(model.population.coef, d) and isinstance(model.population.intercept, float), "population")
-    finite = all(np.isfinite(part).all() for part in (W, model.intercept, model.population.coef))
-    require(bool(finite), "coefficients are not finite")
-    seen = model.seen
-    require(seen.dtype == bool and seen.shape == (T,), "which tasks had rows")
-    gram = model.gram
-    require(gram is not None and gram.b.shape == (T, d), f"statistics of {T} tasks and {d} features")
-    assert gram is not None
-    require(not (seen & (gram.n == 0)).any(), "which tasks had rows")
-    structure = model.structure
-    require(structure is None or (type(structure) in STRUCTURES and len(structure.labels) == T), "the structure")
-    for name in model.details:
+def _check_details(details: dict[Any, Any], T: int) -> None:
+    """Names that may be attributes, and values of the kind that their readers expect."""
+    for name, value in details.items():
         public = type(name) is str and name.isidentifier() and name.endswith("_") and not name.startswith("_")
         require(public, f"the attribute {str(name)[:40]!r}")
-    held_out = model.held_out
-    require(held_out is None or has_shape(held_out.errors, T), "its errors")
-    without = None if held_out is None else held_out.without_graph
-    require(without is None or has_shape(without, T), "its errors without a graph")
-    require(model.stream is None or isinstance(model.stream, Stream), "its stream")
-    if model.stream is not None:
-        _check_stream(model.stream, T)
-    for part in model.parts:
-        _check_part(part, int(seen.sum()), d)
-    if model.trunk is not None:
-        _check_trunk(model.trunk, T, d)
-    if model.bound is not None:
-        _check_bound(model.bound, T, d)
+        kinds = kinds_of(DETAILS[name]) if name in DETAILS else None
+        require(kinds is None or isinstance(value, kinds), f"the attribute {name!r}")
+        require(name not in NEEDED_DETAILS or NEEDED_DETAILS[name] in details, f"{name!r} without what it needs")
+        if isinstance(value, ByTask):
+            _check_by_task(value, T, name)
+    require(all(isinstance(gain, RECORDS["Gain"]) for gain in details.get("gains_", {}).values()), "its gains")
+    shares = details.get("mixture_", {})
+    sound = all(isinstance(key, str) and isinstance(value, (float, int)) for key, value in shares.items())
+    require(sound, "the shares of its mixture")
 
 
-def _check_columns(columns: Columns | None, T: int) -> None:
-    require(columns is not None, "a model without a table")
-    assert columns is not None
-    require(len(columns.schema.labels) == T, f"a table of {T} tasks")
-    limits = columns.limits
-    require(limits is None or (np.ndim(limits) == 2 and len(limits) == 2), "the limits of features")
-    known = all(type(step) in TRANSFORMERS.values() for step in columns.steps)
-    require(known, "features that transform nothing")
+def _check_by_task(entry: ByTask, T: int, name: str) -> None:
+    values, axis = entry.values, entry.axis
+    shape = values.shape if isinstance(values, np.ndarray) and values.dtype.kind in "fiub" else ()
+    require(type(axis) is int and 0 <= axis < len(shape) and shape[axis] == T, f"the attribute {name!r} of {T} tasks")
+
+
+def check_columns(columns: Columns, d: int) -> int:
+    """That a table becomes the d features of a model; returns how many inputs these are made of."""
+    require(all(type(step) in TRANSFORMERS.values() for step in columns.steps), "features that transform nothing")
+    basis, limits = columns.basis, columns.limits
+    inputs = d if basis is None else getattr(basis, "n_features_in_", None)
+    require(type(inputs) is int and inputs >= 0, "the inputs of curves")
+    assert isinstance(inputs, int)
+    if columns.transformer is None:
+        require(columns.inputs == inputs, f"a table of {columns.inputs} columns for {inputs} inputs")
     if isinstance(columns.transformer, TableRules):
-        for rule in columns.transformer.rules_.values():
-            require(rule.get("kind") != "learned" or _is_learned(rule), "what the values of a text column add")
+        check_rules(columns.transformer, columns.schema)
+        made = sum(len(names_of(name, rule)) for name, rule in columns.transformer.rules_.items())
+        require(made == inputs, f"rules that make {made} of {inputs} inputs")
+    if isinstance(basis, (SplineFeatures, RBFFeatures)):
+        check_fields(basis, n=inputs)
+        require(_features_of(basis) == d, f"curves that make other than {d} features")
+    require(limits is None or limits.shape[1] == inputs, f"the limits of {inputs} inputs")
+    require(limits is None or bool((limits[0] <= limits[1]).all()), "limits of which the least is the largest")
+    return inputs
 
 
-def _is_learned(rule: dict[str, Any]) -> bool:
-    """Whether a rule has texts and as many finite numbers, in a unit above 0."""
-    levels: Any = rule.get("levels")
-    added: Any = rule.get("effects")
-    unit: Any = rule.get("std")
-    if not isinstance(levels, list) or not isinstance(added, list) or len(levels) != len(added):
-        return False
-    texts = all(isinstance(level, str) for level in levels) and type(rule.get("gaps")) is bool
-    return texts and all(type(value) is float and np.isfinite(value) for value in [unit, *added]) and unit > 0
+def _features_of(basis: SplineFeatures | RBFFeatures) -> int:
+    if isinstance(basis, SplineFeatures):
+        return basis.n_terms + basis.n_features_in_
+    return len(basis.centers_) + (basis.n_features_in_ if basis.linear else 0)
 
 
-def _check_stream(stream: Stream, T: int) -> None:
-    """Statistics of folds of the same T tasks, each kind with its own features."""
-    made = [(stream.curves, RBFFeatures), (stream.splines, SplineFeatures)]
-    known = [(found, kind) for found, kind in made if found is not None]
-    for found, kind in known:
-        fitted = (found.features, *found.by_fold)
-        require(all(type(features) is kind for features in fitted), "the curves of a stream")
-        require(len(found.by_fold) == len(found.folds.held_out), "the curves of a stream")
-    for folds in (stream.folds, *(found.folds for found, _ in known)):
-        parts = (folds.total, *folds.held_out, *(folds.own or ()))
-        d = folds.total.n_features
-        require(all(isinstance(g, GramStats) and g.b.shape == (T, d) for g in parts), f"folds of {T} tasks")
-        require(len(folds.own or folds.held_out) == len(folds.held_out) > 1, "the folds of a stream")
+def _check_splines(basis: SplineFeatures, sizes: dict[str, int]) -> None:
+    """Curves between ends that differ, and a walk along one of the inputs."""
+    require(type(basis.knots) is int and sizes["K"] == basis.knots == sizes["k"] + 2, "the knots of curves")
+    require(bool((basis.ends_[0] < basis.ends_[1]).all()), "the ends of curves")
+    inside = type(basis.walk) is int and 0 <= basis.walk < sizes["n"]
+    require(inside if basis.walk_ is not None else basis.walk is None, "the input of a walk")
 
 
-def _check_trunk(trunk: Trunk, T: int, d: int) -> None:
-    """A trunk of T tasks and d features: trees whose splits point into their tables."""
-    inputs = trunk.inputs
-    require(getattr(inputs, "ndim", 0) == 2 and has_shape(inputs, T, inputs.shape[1]), f"a trunk of {T} tasks")
-    require(has_shape(trunk.shares, T) and isinstance(trunk.share, float), f"the shares of {T} tasks")
-    require(isinstance(trunk.stranger, float), "what a trunk is told of new tasks")
-    ends = (trunk.reach, trunk.beyond)
-    known = _is_index(trunk.columns, d) and all(has_shape(part, 2, len(trunk.columns)) for part in ends)
-    require(known and bool(np.isfinite(trunk.beyond).all()), "the features of a trunk")
-    trees = trunk.regressor
-    require(isinstance(trees, BoostedTrees) and isinstance(trees.baseline, float), "a trunk without trees")
-    values = trees.values
-    shape = values.shape if isinstance(values, np.ndarray) and values.ndim == 2 else (0, 0)
-    require(has_shape(values, *shape) and 0 < shape[1] <= LEAVES and bool(np.isfinite(values).all()), "leaves of trees")
-    S = len(trees.tree) if shape[0] <= MOST_TREES and _is_index(trees.tree, shape[0]) else -1
-    require(S >= 0 and _is_index(trees.feature, inputs.shape[1] + len(trunk.columns)), "the splits of trees")
-    kinds = ((trees.threshold, "<f8"), (trees.removed, "<u8"), (trees.missing_passes, "|b1"), (trees.feature, "<i4"))
-    sound = all(isinstance(part, np.ndarray) and part.shape == (S,) and part.dtype.str == kind for part, kind in kinds)
-    sets = trees.bitsets
-    require(isinstance(sets, np.ndarray) and sets.dtype.str == "<u4" and sets.shape[1:] == (8,), "categories of trees")
-    require(sound and _is_index(trees.bitset + 1, len(sets) + 1) and len(trees.bitset) == S, "the splits of trees")
-    places = [len(np.unique(trees.threshold[trees.feature == j])) for j in np.unique(trees.feature)]
-    require(max(places, default=0) <= CATEGORIES, "the thresholds of trees")  # one table per feature, made at predict
+def _check_bumps(basis: RBFFeatures, sizes: dict[str, int]) -> None:
+    """Centres of radial basis functions, and factors of the inputs, which are a parameter."""
+    require(type(basis.linear) is bool and sizes["P"] > 0, "the centres of curves")
+    scale = np.ones(sizes["n"]) if basis.scale is None else np.asarray(basis.scale)
+    _check_value(scale, Held.of("n"), sizes, "the scale of curves")
 
 
-def _is_index(value: Any, below: int) -> bool:
-    """Whether a value is positions in something of a certain length."""
-    if not isinstance(value, np.ndarray) or value.ndim != 1 or value.dtype.kind != "i" or is_repeated(value):
-        return False
-    return not len(value) or bool(value.min() >= 0 and value.max() < below)
+def check_rules(rules: TableRules, schema: Schema) -> None:
+    """The rules of columns of a table that has these."""
+    known = getattr(rules, "rules_", None)
+    names = {*(schema.names or ())} - {schema.task}
+    require(isinstance(known, dict) and len(known) > 0 and set(known) <= names, "rules of other columns")
+    assert isinstance(known, dict)
+    require(type(rules.scale) is bool, "the scale of a table")
+    for name, rule in known.items():
+        _check_rule(rule, f"the rule of column {name[:40]!r}")
 
 
-def _check_part(part: Any, S: int, d: int) -> None:
-    """A linear map of S tasks with d features: sizes that agree, and a coupling that is one."""
-    require(isinstance(part, Part) and type(part.coupling) in COUPLINGS, "a part of the model")
-    require(isinstance(part.share, float) and type(part.shown) is bool and part.intercept in INTERCEPTS, "a part")
+def _check_rule(rule: Any, what: str) -> None:
+    """One rule by `RULES`, and what holds between its fields."""
+    require(isinstance(rule, dict) and isinstance(rule.get("kind"), str) and rule["kind"] in RULES, what)
+    declared = RULES[rule["kind"]]
+    for field, kind in declared.items():
+        name = field.strip("[]")
+        optional = name != field and name not in rule
+        require(optional or (name in rule and RULE_FIELDS[kind](rule[name])), f"{what}: its {name}")
+    require(set(rule) <= {"kind", *(field.strip("[]") for field in declared)}, f"{what}: its fields")
+    if rule["kind"] == "learned":
+        require(len(rule["effects"]) == len(rule["levels"]), f"{what}: its effects")
+    unusual = rule.get("unusual")
+    require(not unusual or number_in(unusual, mark_of(rule["kind"])) is not None, f"{what}: its unusual text")
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (float, int) and abs(value) <= LARGEST
+
+
+def _is_list(value: Any, kind: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list) and all(map(kind, value))
+
+
+RULE_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "number": _is_number,
+    "number >0": lambda value: _is_number(value) and value > 0,
+    "numbers": lambda value: _is_list(value, _is_number),
+    "whole": lambda value: type(value) is int and abs(value) < 2**63,
+    "truth": lambda value: type(value) is bool,
+    "texts": lambda value: _is_list(value, lambda text: type(text) is str) and len(set(value)) == len(value),
+    "a text or None": lambda value: value is None or type(value) is str,
+    "cycles": lambda value: _is_list(value, CYCLES.__contains__) and len(set(value)) == len(value),
+    "a way to write days": lambda value: value is None or (type(value) is str and set(value.split("|")) <= set(DAYS)),
+}
+
+
+def _check_schema(schema: Schema, sizes: dict[str, int]) -> None:
+    """Names of the columns, of which one is the task."""
+    require(schema.task is None or type(schema.task) in (str, int), "the task column is neither a name nor a position")
+    require(type(schema.width) is int and 0 < schema.width < 2**31, "the number of columns")
+    names = schema.names
+    require(names is None or len(names) == schema.width == len(set(names)), "the names of the columns")
+    if isinstance(schema.task, str):
+        require(names is not None and schema.task in names, "the name of the task column")
+    if isinstance(schema.task, int):
+        require(0 <= schema.task < schema.width, "the position of the task column")
+
+
+def _check_stream(stream: Stream, sizes: dict[str, int]) -> None:
+    """Features of every kind, fitted anew in every fold."""
+    for found, kind in ((stream.curves, RBFFeatures), (stream.splines, SplineFeatures)):
+        if found is not None:
+            require(isinstance(found, FeatureSearch) and type(found.features) is kind, "the curves of a stream")
+
+
+def _check_search(search: FeatureSearch, sizes: dict[str, int]) -> None:
+    kind = type(search.features)
+    require(isinstance(search.by_fold, tuple), "the curves of a stream")
+    fitted = (search.features, *search.by_fold)
+    require(kind in (RBFFeatures, SplineFeatures) and {type(one) for one in fitted} == {kind}, "the curves of a stream")
+    require(len(search.by_fold) == len(search.folds.held_out), "the curves of a stream")
+    inputs = getattr(search.features, "n_features_in_", None)
+    require(type(inputs) is int, "the curves of a stream")
+    for features in fitted:
+        check_fields(features, n=inputs)  # type: ignore[arg-type]
+
+
+def _check_folds(folds: Folds, sizes: dict[str, int]) -> None:
+    require(len(folds.own or folds.held_out) == len(folds.held_out) > 1, "the folds of a stream")
+
+
+def _check_trees(trees: BoostedTrees, sizes: dict[str, int]) -> None:
+    """Trees with fewer splits than leaves, of which the last is never out of reach, and with tables that stay small."""
+    R, L = trees.values.shape
+    require(R <= MOST_TREES and 0 < L <= LEAVES, "the number of trees or leaves")
+    splits = np.bincount(trees.tree, minlength=R)
+    require(splits.max(initial=0) < L, "trees with more splits than leaves")
+    # What fails all splits of a tree ends in its last leaf, which no split removes.
+    require(int(trees.removed.max(initial=0)) < 2 ** (L - 1), "the leaves that splits of trees remove")
+    by_category = trees.bitset >= 0
+    positions = (trees.bitset >= -1) & (trees.bitset < len(trees.bitsets))
+    require(bool(positions.all()) and not np.isnan(trees.threshold[~by_category]).any(), "the splits of trees")
+    # One table per feature is made at predict: of categories, or of thresholds, which are few.
+    both = np.intersect1d(trees.feature[by_category], trees.feature[~by_category])
+    require(not len(both), "splits of trees by categories and by numbers of one feature")
+    order = np.lexsort((trees.threshold[~by_category], trees.feature[~by_category]))
+    feature, threshold = trees.feature[~by_category][order], trees.threshold[~by_category][order]
+    new = np.ones(len(order), bool)
+    new[1:] = (np.diff(feature) != 0) | (threshold[1:] != threshold[:-1])
+    places = np.unique(feature[new], return_counts=True)[1]
+    require(places.max(initial=0) <= CATEGORIES, "the thresholds of trees")
+
+
+def _check_trunk(trunk: Trunk, sizes: dict[str, int]) -> None:
+    """Splits by what a trunk knows of tasks, or by its own features."""
+    inputs = trunk.inputs.shape[1] + len(trunk.columns)
+    feature = trunk.regressor.feature
+    require(not len(feature) or (feature.min() >= 0 and feature.max() < inputs), "the splits of trees")
+
+
+def _check_part(part: Part, sizes: dict[str, int]) -> None:
+    """A linear map of S tasks with d features: its unknowns, and a coupling of as many."""
+    require(type(part.shown) is bool and part.intercept in INTERCEPTS, "a part")
     ones = part.intercept in ("coupled", "shrunk")
-    require(getattr(part.V, "ndim", 0) == 2, f"a part of {S} tasks")
-    p = part.V.shape[1]
-    require(has_shape(part.V, S, p), f"a part of {S} tasks")
-    require(part.own_shares is None or has_shape(part.own_shares, S), f"the shares of {S} tasks")
-    last = part.last
-    if last is not None:
-        shapes = (
-            isinstance(last, LastRows) and has_shape(last.n, S) and has_shape(last.x, S, d) and has_shape(last.y, S)
-        )
-        require(shapes, f"the last rows of {S} tasks")
-    require(part.common is None or has_shape(part.common, d), "the common coefficients of a part")
-    require(part.units is None or has_shape(part.units, d), "the units of a part")
-    require(p == d + ones if part.basis is None else has_shape(part.basis, d, p - ones), "the basis of a part")
-    require((part.origin is None) != ones and (part.origin is None or has_shape(part.origin[0], d)), "an origin")
-    coupling = part.coupling
-    check_record(coupling)  # here too, since files of format 1 do not hold one
-    if isinstance(coupling, GraphCoupling):
-        penalty = coupling.penalty
-        check_record(penalty)
-        require(has_shape(penalty.ridge, p, p), "a penalty")
-        require(has_shape(penalty.scale, p) and has_shape(penalty.shrinkage, p), "a penalty")
-        require(coupling.adjacency.shape == (S, S), f"a graph of {S} tasks")
-        check_record(coupling.recipe)
-    if isinstance(coupling, Hub):
-        require(has_shape(coupling.covariance, p, p) and has_shape(coupling.centre, p, p), "a covariance")
-        w = coupling.weights
-        require(w is None or (has_shape(w, S) and bool(np.isfinite(w).all() and (w > 0).all())), "weights of tasks")
+    unknowns = sizes["d"] if part.basis is None else sizes["q"]
+    require(sizes["p"] == unknowns + ones, "the unknowns of a part")
+    origin = part.origin
+    require((origin is None) != ones, "the origin of a part")
+    if origin is not None:
+        require(isinstance(origin, tuple) and len(origin) == 2, "the origin of a part")
+        _check_value(origin[0], Held.of("d"), sizes, "the origin of a part")
+        _check_value(origin[1], Held.of("number"), sizes, "the origin of a part")
+
+
+CHECKS: dict[type[Any], Callable[[Any, dict[str, int]], None]] = {
+    Model: _check_fitted,
+    Bound: _check_bound,
+    Part: _check_part,
+    Schema: _check_schema,
+    Stream: _check_stream,
+    FeatureSearch: _check_search,
+    Folds: _check_folds,
+    Trunk: _check_trunk,
+    BoostedTrees: _check_trees,
+    SplineFeatures: _check_splines,
+    RBFFeatures: _check_bumps,
+}

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from kinfolk.declared import holds
 from kinfolk.memory import fits_into_memory
 from kinfolk.methods.gamtl.calibrate import Recipe
 from kinfolk.methods.gamtl.problem import Penalty, Problem
@@ -103,6 +104,7 @@ class GraphInverse:
         return found
 
 
+@holds(adjacency="sparse S S >=0", penalty="record p", recipe="record")
 @dataclass(frozen=True, eq=False)
 class GraphCoupling:
     """Tasks tied along a fitted graph.

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from kinfolk.declared import holds
 from kinfolk.memory import check_memory
 from kinfolk.methods.gamtl.alternate import Alternation, Steps, alternate
 from kinfolk.methods.gamtl.objective import (
@@ -37,6 +38,16 @@ FLOOR = 0.01  # of the typical diagonal: least penalty of the fits that the alte
 PROOF = 1e-6  # duality gap above which better multipliers are looked for
 
 
+@holds(
+    ridge="p p",
+    anchor="number >=0 <=1",
+    alpha="number >=0",
+    beta="number >=0",
+    gamma="number >=0",
+    scale="p",
+    shrinkage="p >=0",
+    self_loops="number >=0",
+)
 @dataclass(frozen=True, eq=False)
 class Penalty:
     """All terms of the objective but the loss; p unknowns per task.
