@@ -13,8 +13,14 @@ from kinfolk.rows.kinds import CYCLES, MICROSECONDS, as_float, as_written, day_f
 Array = NDArray[Any]
 Rule = dict[str, Any]  # what is done with a column, in numbers and texts, so that it can be stored
 # What a rule holds, by the kind of its column; fields in brackets may be missing.
-_NUMBER = {"mean": "number", "std": "number >0", "gaps": "truth", "[days]": "truth", "[codes]": "whole"}
-_NUMBER |= {"[unusual]": "a text or None"}
+_NUMBER = {
+    "mean": "number",
+    "std": "number >0",
+    "gaps": "truth",
+    "[days]": "truth",
+    "[codes]": "whole",
+    "[unusual]": "a text or None",
+}
 RULES: dict[str, dict[str, str]] = {
     "number": _NUMBER,
     "comma": _NUMBER,

@@ -119,7 +119,7 @@ def check_fields(record: Any, **sizes: int) -> None:
         if held.type != "record":
             _check_value(value, held, sizes, f"the {name} of a {cls.__name__}")
             continue
-        lengths = {own: sizes[here] for own, here in held.passed.items()}
+        lengths = {own: sizes[here] for own, here in held.passed.items() if here in sizes}
         for part in value if type(value) is tuple else (value,):
             kinds = PARTS.get((cls, name))
             require(kinds is None or type(part) in kinds, f"the {name} of a {cls.__name__}")
@@ -157,6 +157,7 @@ def _check_value(value: Any, held: Held, sizes: dict[str, int], what: str) -> No
 
 
 def _check_lengths(shape: tuple[int, ...], held: Held, sizes: dict[str, int], what: str) -> None:
+    """A shape; lengths that are met for the first time are noted in `sizes`."""
     for length, letter in zip(shape, held.shape, strict=True):
         expected = int(letter) if letter.isdigit() else sizes.setdefault(letter, length)
         require(length == expected, f"{what} is of shape {shape}, expected {letter} = {expected}")
@@ -240,6 +241,7 @@ def _check_details(details: dict[Any, Any], T: int) -> None:
 
 
 def _check_by_task(entry: ByTask, T: int, name: str) -> None:
+    """An attribute with an entry per task along its axis."""
     values, axis = entry.values, entry.axis
     shape = values.shape if isinstance(values, np.ndarray) and values.dtype.kind in "fiub" else ()
     require(type(axis) is int and 0 <= axis < len(shape) and shape[axis] == T, f"the attribute {name!r} of {T} tasks")
@@ -267,6 +269,7 @@ def check_columns(columns: Columns, d: int) -> int:
 
 
 def _features_of(basis: SplineFeatures | RBFFeatures) -> int:
+    """How many features a basis makes."""
     if isinstance(basis, SplineFeatures):
         return basis.n_terms + basis.n_features_in_
     return len(basis.centers_) + (basis.n_features_in_ if basis.linear else 0)
@@ -347,13 +350,14 @@ def _check_schema(schema: Schema, sizes: dict[str, int]) -> None:
 
 
 def _check_stream(stream: Stream, sizes: dict[str, int]) -> None:
-    """Features of every kind, fitted anew in every fold."""
+    """Curves and splines where they belong."""
     for found, kind in ((stream.curves, RBFFeatures), (stream.splines, SplineFeatures)):
         if found is not None:
             require(isinstance(found, FeatureSearch) and type(found.features) is kind, "the curves of a stream")
 
 
 def _check_search(search: FeatureSearch, sizes: dict[str, int]) -> None:
+    """Curves of one kind, fitted anew in every fold."""
     kind = type(search.features)
     require(isinstance(search.by_fold, tuple), "the curves of a stream")
     fitted = (search.features, *search.by_fold)
@@ -366,6 +370,9 @@ def _check_search(search: FeatureSearch, sizes: dict[str, int]) -> None:
 
 
 def _check_folds(folds: Folds, sizes: dict[str, int]) -> None:
+    """Statistics of several folds in the same features."""
+    parts = (folds.total, *folds.held_out, *(folds.own or ()))
+    require({part.n_features for part in parts} == {folds.total.n_features}, "the features of the folds of a stream")
     require(len(folds.own or folds.held_out) == len(folds.held_out) > 1, "the folds of a stream")
 
 
