@@ -19,6 +19,7 @@ from mutations import MUTATIONS, archived, flipped, members, sealed, unsealed
 from stored_models import TABLE, fitted, with_transformer
 
 from kinfolk.store import ModelFileError, load, save
+from kinfolk.store.archive import write_archive
 
 FEW = 30  # of every kind of mutation and model; the long run is tests/fuzz/model_files.py
 
@@ -240,6 +241,32 @@ def test_repeated_arrays_cannot_stand_for_huge_ones(files, tmp_path, bounded):
         record(model)["coef"] = {"broadcast": [record(model)["coef"], [10**12, 4]]}
 
     refused(with_header(files["GAMTL"], change), tmp_path, "spoiled.kin")
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"rows": {"objects": [[1], [1]]}},
+        {"rows": {"array": 0}},
+        {"entries": [[8000, 8000], {"array": 0}, {"array": 0}]},
+        {"entries": [[10**9, 10**9], {"array": 0}, {"array": 0}]},
+        {"broadcast": [{"rows": {"array": 0}}, [10**6, 10**6, 10**6]]},
+    ],
+    ids=str,
+)
+def test_matrices_of_few_numbers_cannot_stand_for_huge_or_strange_ones(node, files, tmp_path, bounded):
+    def change(model):
+        record(model)["gram"]["record"][1]["G"] = node
+
+    refused(with_header(files["GAMTL"], change), tmp_path, "is damaged")
+
+
+def test_few_bytes_do_not_become_gigabytes(tmp_path, bounded):
+    rows = np.ones((2, 1, 8192))
+    written = {"model": {"record": ["GramStats", {"G": {"rows": {"array": 0}}}]}, "written_by": {}}
+    write_archive(tmp_path / "small.kin", json.dumps(written).encode(), [rows])
+    with pytest.raises(ModelFileError, match="1.1 GB for a matrix of shape .2, 8192, 8192. are too much for its size"):
+        load(tmp_path / "small.kin")
 
 
 def test_a_sound_file_still_loads_after_being_taken_apart_and_put_together(files, tmp_path):

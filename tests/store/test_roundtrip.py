@@ -128,6 +128,29 @@ def test_statistics_can_be_fitted_after_loading(tmp_path):
     np.testing.assert_array_equal(loaded.fit_gram(loaded.gram_ + gram).coef_, model.fit_gram(gram + gram).coef_)
 
 
+def wide_model():
+    X = pd.DataFrame(np.random.default_rng(5).normal(size=(12, 700))).rename(columns=str).assign(who=list("ab") * 6)
+    return GAMTL(task="who", strength=1.0, ridge=1.0).fit(X, np.arange(12.0)), X
+
+
+def test_wide_statistics_and_diagonal_penalties_take_the_room_of_the_rows(tmp_path):
+    model, X = wide_model()
+    path = save(model, tmp_path / "wide.kin")
+    dense = sum(matrix.nbytes for matrix in (model.gram_.G, model.model_.parts[0].coupling.penalty.ridge))
+    assert path.stat().st_size < dense / 20
+    loaded = load(path)
+    np.testing.assert_allclose(loaded.gram_.G, model.gram_.G, atol=1e-12 * np.abs(model.gram_.G).max())
+    same(loaded.model_.parts, model.model_.parts)
+    np.testing.assert_allclose(loaded.predict(X, return_std=True), model.predict(X, return_std=True), rtol=1e-9)
+    assert save(loaded, tmp_path / "again.kin").read_bytes() == path.read_bytes()
+
+
+def test_wide_statistics_that_all_tasks_share_stay_one_matrix(tmp_path):
+    X = np.random.default_rng(6).normal(size=(8, 100))
+    loaded = again(Independent(penalty=1.0).fit_gram(GramStats.from_rows(X, X[:, :3])), tmp_path)
+    assert loaded.gram_.G.strides[0] == 0 and loaded.gram_.G.shape == (3, 100, 100)
+
+
 def test_the_callback_stays_behind(tmp_path):
     model = GAMTL(task="who", callback=lambda progress: None).fit(TABLE, Y)
     assert again(model, tmp_path).callback is None

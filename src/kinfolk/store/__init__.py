@@ -1,7 +1,7 @@
 """Model files: arrays and JSON in one checked file, without pickle, so that opening one runs no code.
 
 `archive` is the container, `encode` and `decode` the way there and back, `classes` all that a file may hold, `checks`
-what must hold between its parts.
+what must hold between its parts, `wide` how matrices of many columns are written in few numbers.
 """
 
 from __future__ import annotations

@@ -78,6 +78,7 @@ class Archive:
 
     zip: zipfile.ZipFile
     count: int
+    size: int
     version: int = VERSION
     read: dict[int, NDArray[Any]] = field(default_factory=dict)
 
@@ -116,7 +117,7 @@ def open_archive(file: IO[bytes]) -> Archive:
     archive = zipfile.ZipFile(file)
     count = _checked_members(archive.infolist(), size)
     _check_no_gaps(archive)
-    return Archive(archive, count, int(seal[1]))
+    return Archive(archive, count, size, int(seal[1]))
 
 
 def _digest(file: IO[bytes], size: int) -> bytes:

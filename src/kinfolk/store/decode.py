@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from kinfolk.rows.gram import GramStats
 from kinfolk.store import earlier
 from kinfolk.store.archive import DTYPE, Archive, ModelFileError
 from kinfolk.store.checks import check_estimator, check_record
 from kinfolk.store.classes import BSPLINE, ESTIMATORS, MODELS, NOT_STORED, RECORDS, TYPES, UFUNCS
 from kinfolk.store.encode import DEEPEST, MOST_KEYS, stored_fields
+from kinfolk.store.wide import ROWS, Room, matrix_of, products_of_rows
 
 PLAIN = (bool, int, float, str)
 
@@ -32,6 +34,8 @@ class Decoder:
         self.depth = 0
         self.may_repeat = False
         self.matrices: dict[str, Any] = {}
+        self.room = Room(archive.size)
+        self.rows: Any = None  # behind the statistics that were read last
 
     def value(self, node: Any) -> Any:
         """The value of a node."""
@@ -74,6 +78,20 @@ class Decoder:
         if not isinstance(once, np.ndarray) or once.ndim != len(lengths):
             raise ModelFileError("a repeated array has another number of axes than its shape")
         return np.broadcast_to(once, lengths)
+
+    def _rows(self, content: Any) -> Any:
+        if not self.may_repeat:
+            raise ModelFileError("is damaged: rows stand for a matrix outside of statistics")
+        self.rows = self.value(content)
+        return products_of_rows(self.rows, self.room)
+
+    def _entries(self, content: Any) -> Any:
+        """A matrix by what is not zero; the one that several parts of a model refer to is made once."""
+        key = str(content)
+        if key not in self.matrices:
+            shape, places, values = content
+            self.matrices[key] = matrix_of(_shape(shape), self.value(places), self.value(values), self.room)
+        return self.matrices[key]
 
     def _objects(self, content: Any) -> Any:
         shape, items = content
@@ -123,6 +141,7 @@ class Decoder:
         if name not in RECORDS:
             raise ModelFileError(f"a record is of the unknown class {str(name)[:40]!r}")
         self.may_repeat = name == "GramStats"
+        self.rows = None
         values = {key: self.value(part) for key, part in _typed(parts, dict).items()}
         self.may_repeat = False
         earlier.rename_fields(name, values)
@@ -130,6 +149,9 @@ class Decoder:
             raise ModelFileError(f"a record {name} has other fields than this version of kinfolk")
         record = RECORDS[name](**values)
         check_record(record)
+        if isinstance(record, GramStats) and self.rows is not None:
+            rows = self.rows
+            record.once(ROWS, lambda: rows)
         return record
 
     def _estimator(self, content: Any) -> Any:
@@ -202,6 +224,8 @@ KINDS: dict[str, Callable[[Decoder, Any], Any]] = {
     "array": lambda self, content: self.archive.array(content),
     "broadcast": Decoder._broadcast,
     "objects": Decoder._objects,
+    "rows": Decoder._rows,
+    "entries": Decoder._entries,
     "sparse": Decoder._sparse,
     "scalar": Decoder._scalar,
     "spline": Decoder._spline,

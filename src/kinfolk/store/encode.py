@@ -5,6 +5,8 @@ Numbers, texts, None and lists are JSON as they are. Everything else is an objec
     {"array": 3}                       the array `arrays/3.npy`
     {"broadcast": [node, shape]}       an array repeated along some axes, held once
     {"objects": [shape, [...]]}        an array of Python values, e.g. task labels of several types
+    {"rows": node}                     wide statistics by the rows that they follow from, see `wide`
+    {"entries": [shape, node, node]}   a wide matrix by places and values of what is not zero
     {"estimator": {class, params, state}}, {"record": [class, fields]}, {"tuple": [...]}, {"dict": [[key, value], ...]}
 
 and a few scalars and parameters; `decode` has the full table.
@@ -29,6 +31,7 @@ from sklearn.base import BaseEstimator
 from kinfolk.rows.gram import GramStats
 from kinfolk.store.archive import DTYPE, ModelFileError
 from kinfolk.store.classes import BSPLINE, ESTIMATORS, NOT_STORED, RECORDS, TRANSFORMERS, TYPES, UFUNCS
+from kinfolk.store.wide import MOST_MADE, ROWS, entries_of, rows_behind
 
 DEEPEST = 60  # levels of nesting
 MOST_KEYS = 10_000  # in one dict
@@ -50,6 +53,8 @@ class Encoder:
         self.arrays: list[NDArray[Any]] = []
         self._index: dict[int, int] = {}
         self._may_repeat = False  # only in statistics, where the reader knows the size from other arrays
+        self._wide: dict[int, dict[str, Any]] = {}
+        self._made = 0  # bytes of matrices that the reader makes
         self._seen: list[Any] = []  # keeps the arrays alive, so that no two have the same id
 
     def value(self, value: Any, where: str, depth: int = 0) -> Any:
@@ -117,7 +122,21 @@ class Encoder:
 
     def _fields(self, value: Any, where: str, depth: int) -> dict[str, Any]:
         names = stored_fields(type(value))
-        return {name: self.value(getattr(value, name), f"{where}.{name}", depth) for name in names}
+        found = {name: self.value(getattr(value, name), f"{where}.{name}", depth) for name in names if name != "G"}
+        if isinstance(value, GramStats):
+            found["G"] = self._statistics(value, f"{where}.G", depth)
+        return found
+
+    def _statistics(self, gram: GramStats, where: str, depth: int) -> dict[str, Any]:
+        """The matrices of all tasks: as they are, or by fewer rows that they follow from."""
+        once = gram.G[:1] if gram.G.strides[0] == 0 else gram.G
+        fits = self._made + once.nbytes <= MOST_MADE // 2
+        rows = gram.once(ROWS, lambda: rows_behind(once)) if fits else None
+        if rows is None:
+            return self._array(gram.G, where, depth)
+        self._made += once.nbytes
+        node = {"rows": self._array(rows, where, depth)}
+        return node if once is gram.G else {"broadcast": [node, list(gram.G.shape)]}
 
     def _estimator(self, value: Any, where: str, depth: int) -> dict[str, Any]:
         params = value.get_params(deep=False)
@@ -147,6 +166,14 @@ class Encoder:
         if any(repeated) and self._may_repeat:  # shared inputs: one G for all tasks
             once = value[tuple(slice(0, 1) if r else slice(None) for r in repeated)]
             return {"broadcast": [self._array(once, where, depth), list(value.shape)]}
+        if id(value) in self._wide:
+            return self._wide[id(value)]
+        entries = entries_of(value) if self._made + value.nbytes <= MOST_MADE // 2 else None
+        if entries is not None:
+            self._made += value.nbytes
+            self._seen.append(value)
+            node = {"entries": [list(value.shape), *(self._array(part, where, depth) for part in entries)]}
+            return self._wide.setdefault(id(value), node)
         if id(value) not in self._index:
             self._index[id(value)] = len(self.arrays)
             self._seen.append(value)
