@@ -17,6 +17,7 @@ MOST_LINES = 40
 MOST_ARGUMENTS = 8
 # Functions whose arguments are part of the interface, and the one that reads files for them.
 MANY_ARGUMENTS = {"compare": 11, "tune": 11, "fit_file": 9, "graph_of_weights": 9, "sum_source": 9}
+MANY_ARGUMENTS |= {"summarize": 9, "write_report": 9}
 
 
 def of_kind(kind):

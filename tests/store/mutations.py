@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
@@ -48,6 +49,10 @@ WORDS = [
         }
     },
 ]
+
+
+INSIDE = ("rules_", "trunk", "details", "columns", "population")
+FLOATS = (np.nan, np.inf, -np.inf, 0.0, -1.0, 1e300, -1e300, 1e100, 1e-300, 0.5)
 
 
 def sealed(body: bytes, version: int = 2) -> bytes:
@@ -136,6 +141,57 @@ def header_text_changed(data: bytes, rng: np.random.Generator) -> bytes:
     return archived(content.items())
 
 
+def parts_changed(data: bytes, rng: np.random.Generator) -> bytes:
+    """Rules of columns, trees and their shares, details or a private model: a few of their values spoiled."""
+    content = members(data)
+    header = json.loads(content["header.json"])
+    named = [place for key in INSIDE for place in _named(header, key)]
+    if not named:
+        return header_changed(data, rng)
+    places = list(_places(named[rng.integers(len(named))]))
+    for _ in range(rng.integers(1, 3)):
+        where, key = places[rng.integers(len(places))]
+        if (isinstance(where, dict) and key in where) or (isinstance(where, list) and key < len(where)):
+            _spoil(where, key, rng)
+    content["header.json"] = json.dumps(header).encode()
+    return archived(content.items())
+
+
+def numbers_changed(data: bytes, rng: np.random.Generator) -> bytes:
+    """A few numbers of one array replaced by others that an array can hold, of the right type and shape."""
+    content = members(data)
+    name = str(rng.choice([n for n in content if n != "header.json"]))
+    array = np.load(io.BytesIO(content[name])).copy()
+    if array.dtype.kind not in "fiub" or not array.size:
+        return arrays_changed(data, rng)
+    words = {"f": FLOATS, "i": (-1, 0, 1, 10**6), "u": (0, 1, 2**31, 2**63), "b": (True, False)}[array.dtype.kind]
+    flat = array.reshape(-1)
+    for position in rng.integers(array.size, size=rng.integers(1, 4)):
+        with contextlib.suppress(OverflowError):
+            flat[position] = words[rng.integers(len(words))]
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, version=(1, 0))
+    return archived((content | {name: buffer.getvalue()}).items())
+
+
+def preceded(data: bytes, rng: np.random.Generator) -> bytes:
+    """Bytes before the archive, checksum right."""
+    return sealed(rng.bytes(int(rng.integers(1, 200))) + unsealed(data))
+
+
+def another_format(data: bytes, rng: np.random.Generator) -> bytes:
+    """The number of another format, checksum right."""
+    return sealed(unsealed(data), version=int(rng.choice([0, 3, 7])))
+
+
+def _named(node, name):
+    """Every container that stands under a name in a JSON value; pairs of a dict are names too."""
+    for where, key in _places(node):
+        pair = isinstance(where, list) and len(where) == 2 and where[0] == name and key == 1
+        if (key == name or pair) and isinstance(where[key], (dict, list)) and where[key]:
+            yield where[key]
+
+
 def _places(node):
     """Every container of a JSON value with every key or position in it."""
     keys = list(node) if isinstance(node, dict) else range(len(node))
@@ -158,4 +214,5 @@ def _spoil(where, key, rng):
 MUTATIONS = [
     *(flipped, cut, spliced, resealed, directory_changed),
     *(arrays_changed, header_changed, header_changed, header_changed, header_text_changed),
+    *(parts_changed, parts_changed, parts_changed, numbers_changed, numbers_changed, preceded, another_format),
 ]

@@ -1,5 +1,6 @@
 """No file does more than fail in one line: cut short, flipped, forged or written to do harm."""
 
+import io
 import json
 import os
 import resource
@@ -227,6 +228,20 @@ def test_graphs_that_point_outside_themselves_are_refused(files, tmp_path):
         record(model)["structure"]["record"][1]["adjacency"]["sparse"]["shape"] = [6, 2]
 
     refused(with_header(files["GAMTL"], change), tmp_path, "spoiled.kin")
+
+
+@pytest.mark.parametrize("rows", [[0, 1, 10**6, 9, 0, 0, 0], [1, 1, 1, 1, 1, 1, 1], [0, 0, 0]])
+def test_rows_of_sparse_matrices_that_point_outside_are_refused(rows, tmp_path, files):
+    content = members(files["GAMTL"])
+    header = json.loads(content["header.json"])
+    matrix = record(header["model"]["estimator"])["structure"]["record"][1]["adjacency"]["sparse"]
+    for part, values in (("indptr", np.array(rows)), ("indices", np.zeros(0, np.int64)), ("data", np.zeros(0))):
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, values, version=(1, 0))
+        matrix[part] = {"array": len(content) - 1}
+        content[f"arrays/{len(content) - 1}.npy"] = buffer.getvalue()
+    content["header.json"] = json.dumps(header).encode()
+    refused(archived(content.items()), tmp_path, "the rows of a sparse matrix do not follow each other")
 
 
 def test_coefficients_of_other_tasks_are_refused(files, tmp_path):

@@ -36,6 +36,10 @@ MIXED = pd.DataFrame(
         "open": np.resize([True, False, True, True], N),
     }
 )
+STEPS = pd.DataFrame(
+    {"who": np.resize(["a", "b"], 240), "x": np.linspace(-3, 3, 240), "k": np.resize(["u", "v", "w"], 240)}
+)
+STEPS_Y = np.floor(3 * STEPS["x"]) * np.where(STEPS["k"] == "u", 1.0, -1.0) + 0.01 * np.arange(240) % 7
 SMALL = {"strengths": (1.0,), "ridges": (1.0,), "anchors": (0.0,), "neighbors": (2,), "cv": 2}
 
 
@@ -44,13 +48,10 @@ def sources(tmp_path_factory):
     """Sound files: of a table with columns of every kind, of a search with its details, and of boosted trees."""
     warnings.simplefilter("ignore")
     folder = tmp_path_factory.mktemp("sound")
-    x = np.linspace(-3, 3, 240)
-    steps = pd.DataFrame({"who": np.resize(["a", "b"], 240), "x": x, "k": np.resize(["u", "v", "w"], 240)})
-    y = np.floor(3 * x) * np.where(steps["k"] == "u", 1.0, -1.0) + 0.01 * np.arange(240) % 7
     models = {
         "rules": (Independent(task="who", penalty=1.0).fit(MIXED, np.arange(float(N))), MIXED),
         "search": (fitted("GAMTLCV"), TABLE),
-        "trees": (GAMTLCV(task="who", trunk="auto", **SMALL).fit(steps, y), steps),
+        "trees": (GAMTLCV(task="who", trunk="auto", **SMALL).fit(STEPS, STEPS_Y), STEPS),
     }
     assert models["trees"][0].model_.trunk is not None
     return {name: (save(model, folder / f"{name}.kin"), table) for name, (model, table) in models.items()}

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     seconds = perf_counter() - started
     if seconds > LONG:
         console.note(rest_of_fit(seconds, "the report with the verdict" if options.report else "the verdict"))
-    model.save(out)
+    model.save(out, private=options.private)
     report = write_page(model, rows, options, console) if rows and options.report and not in_blocks else None
     kinds = rows.rules.found_kinds if rows else {}
     encoded = [name for name, kind in kinds.items() if kind in WORDS]
@@ -108,7 +108,16 @@ def write_page(model: MultiTaskRegressor, rows: Training, options: argparse.Name
     from kinfolk.report import write_report
 
     title = f"{options.target} by {options.task}, {options.data.name}"
-    write_report(model, rows.X, rows.y, options.report, title=title, groups=rows.groups, callback=console.callback)
+    write_report(
+        model,
+        rows.X,
+        rows.y,
+        options.report,
+        title=title,
+        groups=rows.groups,
+        private=options.private,
+        callback=console.callback,
+    )
     return str(options.report)
 
 

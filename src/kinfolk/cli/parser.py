@@ -147,6 +147,7 @@ def _add_fit(command: argparse.ArgumentParser) -> None:
     out = command.add_argument_group("what is written")
     _add_out(out, "the model (default: the name of the table with .kin)")
     out.add_argument("--report", type=output_path, metavar="FILE", help="a page about the model, to open in a browser")
+    _add_private(out, "nothing in model and report that rows could be rebuilt from; no standard deviations then")
 
 
 def _add_predict(command: argparse.ArgumentParser) -> None:
@@ -174,6 +175,7 @@ def _add_report(command: argparse.ArgumentParser) -> None:
     command.add_argument("--target", required=True, metavar="COLUMN", help="column with the true values")
     command.add_argument("--groups", metavar="COLUMN", help="rows of one value here belong together (sitting, day)")
     _add_out(command, "the page (%(default)s)", Path("report.html"))
+    _add_private(command, "a page without observed targets and single rows")
     command.add_argument("--title", help="title of the page")
     command.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
     _add_reading(command)
@@ -260,6 +262,10 @@ def _add_training_table(command: argparse.ArgumentParser) -> None:
 def _add_out(group: Any, text: str, default: Path | None = None, metavar: str = "FILE") -> None:
     group.add_argument("--out", type=output_path, default=default, metavar=metavar, help=text)
     group.add_argument("--force", action="store_true", help="replace an existing file, whatever it is")
+
+
+def _add_private(group: Any, text: str) -> None:
+    group.add_argument("--private", action="store_true", help=f"{text} (docs/privacy.md)")
 
 
 def _add_safe_csv(command: argparse.ArgumentParser) -> None:

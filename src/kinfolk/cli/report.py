@@ -24,6 +24,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     y = rows.select(number_column(rows, options.target, source, "the target")).to_series().to_numpy()
     groups = rows[options.groups].to_numpy() if options.groups else None
     title = options.title or f"{options.target} by {task_name(model.task)}, {options.data.name}"
-    write_report(model, X, y, options.out, title=title, groups=groups, callback=console.callback)
+    about = {"title": title, "groups": groups, "private": options.private}
+    write_report(model, X, y, options.out, **about, callback=console.callback)
     console.say(f"report: {options.out}")
     console.result({"report": str(options.out), "rows": len(y)})

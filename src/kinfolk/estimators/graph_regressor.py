@@ -60,8 +60,8 @@ class GraphRegressor(MultiTaskRegressor):
         if "model_" not in vars(self):
             return self.first_fit(X, y, sample_weight, groups)
         model = self.model_
+        model.statistics("partial_fit")
         assert model.columns is not None
-        assert model.gram is not None
         # The rows as they are before any basis functions: the method knows what to make of them.
         columns = replace(model.columns, basis=None)
         rows, inputs = columns.read_with_targets(X, y, type(self).__name__, sample_weight)
@@ -112,9 +112,9 @@ class GraphRegressor(MultiTaskRegressor):
     def _with_new_tasks(self, model: Model, X: Any, y: Any, sample_weight: Any) -> Model:
         """A model with the tasks of these rows; its lines, and the model of later rows, have them too."""
         assert model.columns is not None
-        assert model.gram is not None
+        old = model.statistics("adopt")
         rows, features = model.columns.read_with_targets(X, y, type(self).__name__, sample_weight)
-        new = rows.gram(features, model.gram.feature_names)
+        new = rows.gram(features, old.feature_names)
         known = np.isin(new.labels, model.labels)
         if known.any():
             name = new.labels[known].tolist()[0]
@@ -124,7 +124,7 @@ class GraphRegressor(MultiTaskRegressor):
         grown = model if lone.all() else adopted(model, new.select(~lone))
         gram = grown.gram
         if gram is None or lone.any():
-            gram = model.gram + new
+            gram = old + new
         stream = model.stream
         if stream is not None:
             inputs = replace(model.columns, basis=None).features(rows.table)

@@ -121,6 +121,7 @@ def contributions(model: Fitted, tasks: Sequence[Any] | None = None) -> Contribu
     array([0.75, 0.75])
     """
     model = as_model(model, "contributions")
+    model.statistics("contributions")
     maps = model.maps
     gram = model.known
     which = np.arange(gram.n_tasks) if tasks is None else task_codes(np.asarray(tasks), gram.labels, "error")

@@ -127,6 +127,8 @@ def task_gains(
 
 
 def _of_search(model: Model) -> TaskGains:
+    if model.private:
+        model.statistics("task_gains without rows")
     held_out = model.held_out
     if held_out is None or held_out.without_graph is None:
         raise ValueError(

@@ -131,6 +131,8 @@ def joint_of(given: Fitted | Structure, caller: str) -> Joint:
     """The joint problem behind the graph of a model, or an error that says what was given."""
     graph = graph_of(given, caller)
     model = None if graph is given else as_model(cast(Fitted, given), caller)
+    if model is not None and model.private:
+        model.statistics(caller)
     part = None if model is None else model.graph_part
     if model is None or part is None or not isinstance(part.coupling, GraphCoupling):
         raise TypeError(

@@ -270,9 +270,9 @@ def each_group(model: Model, kin: Kinship | None, names: Sequence[str] | None = 
 def account(fitted: Fitted, method: str, seconds: float, cross_validated: float | None = None) -> list[str]:
     """What a fit found, line by line: the command line prints it, and so does verbose=1."""
     model = as_model(fitted, "summary")
-    assert model.gram is not None
+    gram = model.statistics("the account of a fit")
     took = "less than 1 s" if seconds < 1 else f"{seconds:.0f} s"
-    rows = counted(round(float(model.gram.n.sum())), "row")
+    rows = counted(round(float(gram.n.sum())), "row")
     inputs = len(model.feature_names) if model.columns is None else model.columns.inputs
     size = f"{rows}, {counted(len(model.labels), 'task')}, {counted(inputs, 'feature column')}"
     if cross_validated is None and model.held_out is not None:
@@ -289,9 +289,9 @@ def account(fitted: Fitted, method: str, seconds: float, cross_validated: float 
 
 def training_error(model: Model) -> float:
     """RMSE over the rows of the fit, from their statistics."""
-    assert model.gram is not None
-    errors = squared_errors(model.gram, model.coef, model.intercept)
-    return float(np.sqrt(np.maximum(errors, 0.0).sum() / model.gram.n.sum()))
+    gram = model.statistics("the training error")
+    errors = squared_errors(gram, model.coef, model.intercept)
+    return float(np.sqrt(np.maximum(errors, 0.0).sum() / gram.n.sum()))
 
 
 def standard_errors(model: Model) -> Array:

@@ -83,11 +83,8 @@ def write_coefficients(fitted: Fitted, path: str | os.PathLike[str], *, safe: bo
     The column `rows` says how many rows, or what sum of weights, a task was fitted on. For `safe` see `write_csv`.
     """
     model = as_model(fitted, "write_coefficients")
-    if model.gram is None:
-        raise ValueError(
-            "this copy of a model only predicts and does not know its rows: write the coefficients of the whole model"
-        )
-    numbers = np.column_stack([model.gram.n, model.intercept, model.coef]).tolist()
+    gram = model.statistics("write_coefficients")
+    numbers = np.column_stack([gram.n, model.intercept, model.coef]).tolist()
     rows = ([task, *row] for task, row in zip(model.labels.tolist(), numbers, strict=True))
     write_text(path, _csv(("task", "rows", "intercept", *model.feature_names), rows, safe))
     return Path(path)

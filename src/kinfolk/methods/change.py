@@ -31,8 +31,7 @@ def adopted(model: Model, new: GramStats, last: Sequence[LastRows] | None = None
     without a graph by what all tasks have in common, which a few more of them hardly move. `last` has the last rows of
     the new tasks for every part; by default they are all rows.
     """
-    assert model.gram is not None
-    gram = model.gram + new
+    gram = model.statistics("adopt") + new
     new_at = np.searchsorted(gram.labels, new.labels)
     own = last or [_all_rows(new)] * len(model.parts)
     parts = [_part_with(part, model.known, new, rows) for part, rows in zip(model.parts, own, strict=True)]
@@ -55,7 +54,7 @@ def dropped(model: Model, tasks: Positions) -> Model:
     kept = np.setdiff1d(np.arange(len(model.labels)), tasks)
     if not len(kept):
         raise ValueError(f"drop would remove all {len(model.labels)} tasks: at least one must stay")
-    assert model.gram is not None
+    gram = model.statistics("drop")
     kept_seen = np.isin(np.flatnonzero(model.seen), kept)
     smaller = replace(
         model,
@@ -66,7 +65,7 @@ def dropped(model: Model, tasks: Positions) -> Model:
         parts=tuple(_part_of(part, kept_seen) for part in model.parts),
         held_out=None if model.held_out is None else model.held_out.of(kept),
         details={k: v.taken(kept) if isinstance(v, ByTask) else v for k, v in model.details.items()},
-        gram=model.gram.select(kept),
+        gram=gram.select(kept),
         stream=None if model.stream is None else model.stream.select(kept),
         columns=None if model.columns is None else model.columns.with_labels(model.labels[kept]),
         trunk=None if model.trunk is None else model.trunk.taken(kept),
@@ -81,8 +80,7 @@ def solved_anew(model: Model, tasks: Positions) -> Model:
 
     Statistics do not say which rows were last: what is known of these stays.
     """
-    assert model.gram is not None
-    new = model.gram.select(tasks)
+    new = model.statistics("solving tasks anew").select(tasks)
     last = [_all_rows(new) for _ in model.parts]
     known = model.seen[tasks]
     place = np.cumsum(model.seen)[tasks[known]] - 1

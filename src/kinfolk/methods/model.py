@@ -19,7 +19,7 @@ from kinfolk.methods.parts import Part, placed_columns
 from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.methods.trunk import Trunk
 from kinfolk.methods.uncertainty import ErrorBalance, HeldOut, Uncertainty, uncertainty
-from kinfolk.rows.columns import Columns, ReadRows
+from kinfolk.rows.columns import Columns, ReadRows, names_out
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.rows.tasks import task_codes
 from kinfolk.threads import on_few_threads
@@ -204,6 +204,7 @@ class Model:
     bound : what holds predictions beyond the training rows; None for a model of straight lines
     beyond : the model of rows that come later than all of fit, or None; it has its own basis, in its `columns`
     after : of such a model, the input that orders rows in time and its last value in fit; None of others
+    private : whether statistics and all that needs them were left out on purpose
     method : the method with its parameters, to be fitted again
     stream : statistics of folds that more rows may be added to; None if none were kept
     """
@@ -226,6 +227,7 @@ class Model:
     bound: Bound | None = None
     beyond: Model | None = None
     after: tuple[int, float] | None = None
+    private: bool = False
 
     @classmethod
     def of(
@@ -325,8 +327,17 @@ class Model:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, those of the columns of `coef`; x0, x1, ... where the table had none."""
-        given = None if self.gram is None else self.gram.feature_names
+        given = self._names_of_columns() if self.gram is None else self.gram.feature_names
         return tuple(map(str, given or (f"x{j}" for j in range(self.coef.shape[1]))))
+
+    def _names_of_columns(self) -> tuple[str, ...] | None:
+        """Names of the features by the rules that make them, where statistics do not say; None if these do not say."""
+        if self.columns is None or self.columns.schema.names is None:
+            return None
+        names: Any = tuple(name for name in self.columns.schema.names if name != self.columns.schema.task)
+        for step in self.columns.steps:
+            names = names_out(step, names)
+        return names if names is not None and len(names) == self.coef.shape[1] else None
 
     @property
     def curve_terms(self) -> int:
@@ -337,8 +348,18 @@ class Model:
     @property
     def known(self) -> GramStats:
         """Statistics of the tasks that took part in the fit."""
-        assert self.gram is not None
-        return self.gram if self.seen.all() else self.gram.select(self.seen)
+        gram = self.statistics("this")
+        return gram if self.seen.all() else gram.select(self.seen)
+
+    def statistics(self, what: str) -> GramStats:
+        """Statistics of all tasks, or an error that says what needs them."""
+        if self.gram is not None:
+            return self.gram
+        why = "it was saved with private=True" if self.private else "this copy of it only predicts"
+        raise ValueError(
+            f"{what} needs statistics of the rows of fit, which this {self.name} does not hold: {why}. Use the whole "
+            "model, or fit again"
+        )
 
     @property
     def graph_part(self) -> Part | None:
@@ -372,6 +393,8 @@ class Model:
     @cached_property
     def maps(self) -> tuple[LinearMap, ...]:
         """The parts that predict, as linear maps of the targets."""
+        if self.private:
+            self.statistics("a standard deviation or a contribution")
         if not self.parts:
             raise ValueError(
                 f"{self.name} is not a linear function of the targets: use GAMTL, GAMTLCV, RBFGAMTL, Independent, "

@@ -65,6 +65,7 @@ def write_report(
     title: str | None = None,
     groups: Any = None,
     sample_weight: Any = None,
+    private: bool = False,
     callback: Callback | None = None,
 ) -> Path:
     """Write one self-contained HTML file about a fitted model, whole or not at all; see `summarize`.
@@ -78,6 +79,7 @@ def write_report(
     >>> write_report(model, syn.data, syn.target, "/tmp/kinfolk-doctest.html").name
     'kinfolk-doctest.html'
     """
-    summary = summarize(fitted, X, y, title=title, groups=groups, sample_weight=sample_weight, callback=callback)
+    about: dict[str, Any] = {"title": title, "groups": groups, "sample_weight": sample_weight, "private": private}
+    summary = summarize(fitted, X, y, **about, callback=callback)
     write_text(path, render(summary))
     return Path(path)

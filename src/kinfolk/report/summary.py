@@ -24,6 +24,7 @@ from kinfolk.report.views import task_groups, view_of
 from kinfolk.report.words import certificate, chain, effect_word, headline, page_verdict, settings
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows, task_codes
+from kinfolk.store.private import without_rare
 from kinfolk.words import beginning, counted, written
 
 NUMBERS = 200_000  # coefficients that the page holds; of more features those that vary most between tasks
@@ -53,6 +54,7 @@ def summarize(
     groups: Any = None,
     sample_weight: Any = None,
     confidence: Any = None,
+    private: bool = False,
     callback: Callback | None = None,
 ) -> dict[str, Any]:
     """Everything a report says about a fitted model, as plain data.
@@ -67,6 +69,8 @@ def summarize(
     sample_weight : the weights of fit, if there were any
     confidence : what `kinfolk.explain.edge_confidence` returns, or a matrix (T, T) of numbers in [0, 1]; shown at the
         edges of the fitted graph. By default that of `kinfolk.explain.kinship`, up to 400 tasks
+    private : leave out observed targets and predictions of single rows, and the names and coefficients of categories of
+        few rows; refuse tasks of few rows, as `kinfolk.store.save` does
     callback : called with a `Progress` as parts are done
 
     Examples
@@ -78,26 +82,26 @@ def summarize(
     >>> summary["headline"][-1], summary["view"]["kind"]
     ('GAMTL: 20 tasks, 400 rows, 30 features (column \u2068task\u2069).', 'graph')
     """
-    model = as_model(fitted, "report")
+    model = _whole(fitted)
     names = plain_names(model.labels)
-    seen = None if X is None or y is None else _read(model, X, y, sample_weight)
+    seen = _read(model, X, y, sample_weight)
     errors = None if seen is None else task_errors(model, *seen, groups=groups, callback=callback)
+    model = without_rare(model) if private else model
     shown = _shown(model)
     kin = kinship(model) if confidence is None and model.structure is not None else None
-    groupless = kin is not None and not kin.found
-    group = task_groups(model, groupless=groupless)
+    group = task_groups(model, groupless=kin is not None and not kin.found)
     sure = _confidence(kin if confidence is None else confidence, shown, len(names))
     features = _features(model, len(shown))
     summary = {
         "title": title or f"{model.name}: {counted(len(names), 'task')}",
         **FIXED,
         **_sentences(model, names, group, errors, kin),
-        "groupless": groupless,
+        "groupless": kin is not None and not kin.found,
         "view": view_of(model, group, shown, confidence=sure, callback=callback),
         "names": [names[t] for t in shown],
         **_table(model, group, errors, shown),
         **_coefficients(model, group, shown, features),
-        "points": None if seen is None else _points(model, seen, shown),
+        "points": _points(model, None if private else seen, shown),
         "shares": top_shares(model) if len(shown) == len(names) else None,
         "limit": _limit(len(shown), len(names)),
         "errors": None if errors is None else errors.protocol,
@@ -106,6 +110,14 @@ def summarize(
     }
     report(callback, "report", 1, 1)
     return summary
+
+
+def _whole(fitted: Fitted) -> Model:
+    """A fitted model, if its file has not left out what the report is made of."""
+    model = as_model(fitted, "report")
+    if model.private:
+        model.statistics("the report")
+    return model
 
 
 def _sentences(
@@ -125,8 +137,10 @@ def _sentences(
     }
 
 
-def _read(model: Model, X: Any, y: Any, sample_weight: Any) -> _Seen:
-    """Rows like those of fit, and their statistics."""
+def _read(model: Model, X: Any, y: Any, sample_weight: Any) -> _Seen | None:
+    """Rows like those of fit, and their statistics; None without rows."""
+    if X is None or y is None:
+        return None
     if model.columns is None:
         raise ValueError("this model was fitted on statistics, not on a table: give neither X nor y")
     rows, features = model.columns.read_with_targets(X, y, model.name, sample_weight)
@@ -224,8 +238,10 @@ def _coefficients(
     }
 
 
-def _points(model: Model, seen: _Seen, shown: NDArray[np.intp]) -> list[Any]:
-    """Observed and predicted targets of every shown task, evenly spaced rows of those with many."""
+def _points(model: Model, seen: _Seen | None, shown: NDArray[np.intp]) -> list[Any] | None:
+    """Observed and predicted targets of every shown task, evenly spaced rows of those with many; None without rows."""
+    if seen is None:
+        return None
     most = int(np.clip(POINTS // len(shown), 10, POINTS_PER_TASK))
     at = seen.rows.targets()
     codes = task_codes(seen.rows.schema.labels, model.labels, "mean")[at.codes]

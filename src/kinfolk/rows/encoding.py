@@ -35,6 +35,7 @@ RULES: dict[str, dict[str, str]] = {
     },
     "category": {
         "levels": "texts",
+        "[rows]": "rows of levels",
         "others": "truth",
         "gaps": "truth",
         "[dates]": "truth",
@@ -42,7 +43,13 @@ RULES: dict[str, dict[str, str]] = {
         "[found]": "whole",
         "[rare]": "number",
     },
-    "learned": {"levels": "texts", "effects": "numbers", "std": "number >0", "gaps": "truth"},
+    "learned": {
+        "levels": "texts",
+        "[rows]": "rows of levels",
+        "effects": "numbers",
+        "std": "number >0",
+        "gaps": "truth",
+    },
 }
 
 

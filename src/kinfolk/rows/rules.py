@@ -289,9 +289,9 @@ class TableRules(TransformerMixin, BaseEstimator):
         if kind == "mixed":
             return trouble_with(name, list(texts))
         if kind == "learned" and learn:
-            return {"kind": kind, "levels": sorted(texts), "gaps": gaps}
+            return {"kind": kind, **_counted(texts), "gaps": gaps}
         if not texts:
-            return {"kind": "category", "levels": [], "others": False, "gaps": True}
+            return {"kind": "category", "levels": [], "rows": [], "others": False, "gaps": True}
         if kind == "date":
             day = day_format(list(texts))
             times = [time for text in texts if (time := parsed(text, day or "")) is not None]
@@ -302,13 +302,19 @@ class TableRules(TransformerMixin, BaseEstimator):
         if free and many and 2 * len(texts) > sum(texts.values()) and name not in self.categorical:
             return "dates" if looks_like_dates(texts) else "names"
         if free and many and learn:
-            return {"kind": "learned", "levels": sorted(texts), "gaps": gaps}
+            return {"kind": "learned", **_counted(texts), "gaps": gaps}
         frequent = sorted(texts, key=lambda text: (-texts[text], text))[: self.max_categories]
-        rule = {"kind": "category", "levels": sorted(frequent if many else texts), "others": many, "gaps": gaps}
+        used = {text: texts[text] for text in frequent} if many else texts
+        rule = {"kind": "category", **_counted(used), "others": many, "gaps": gaps}
         rule |= {"dates": looks_like_dates(texts)} if decimal else {"given": True}
         if many:
             rule |= {"found": len(texts), "rare": 1 - sum(texts[text] for text in frequent) / sum(texts.values())}
         return rule
+
+
+def _counted(texts: Mapping[str, int]) -> Rule:
+    """The categories of a column in order, and the rows of each."""
+    return {"levels": sorted(texts), "rows": [texts[text] for text in sorted(texts)]}
 
 
 def _of_numbers_as_text(name: str, kind: str, texts: dict[str, int], gaps: bool) -> Rule | Trouble:

@@ -27,16 +27,23 @@ from kinfolk.store.checks import check_model
 from kinfolk.store.classes import MODELS
 from kinfolk.store.decode import Decoder
 from kinfolk.store.encode import Encoder
+from kinfolk.store.private import private_model
 
 __all__ = ["ModelFileError", "load", "save"]
 
 
-def save(model: MultiTaskRegressor, path: str | os.PathLike[str]) -> Path:
+def save(model: MultiTaskRegressor, path: str | os.PathLike[str], *, private: bool = False) -> Path:
     """Write a fitted model to one file, whole or not at all; the same model gives the same bytes.
 
     Parameters, all fitted attributes, the statistics and the fitted `features` are kept, so that after `load` predict
     gives the same numbers and `partial_fit` goes on. The callback is not. Transformers are kept if they are on the list
     in `kinfolk.store.classes`; anything else is refused by name.
+
+    With `private` the file holds what predicts, the tasks and their graph, and not what rows could be rebuilt from:
+    statistics, the parts of the model, held-out errors, the names and effects of categories with fewer than 5 rows.
+    Tasks with too few rows are refused. A model from such a file predicts; standard deviations, contributions,
+    partial_fit, adopt, drop, edge_confidence and the report say that they need more. docs/privacy.md tells what every
+    file reveals.
 
     Examples
     --------
@@ -58,8 +65,9 @@ def save(model: MultiTaskRegressor, path: str | os.PathLike[str]) -> Path:
             "are stored as plain arrays, or with trunk=None"
         )
     encoder = Encoder()
-    whole = copy(model)
-    whole.model_ = as_model(model).settled()
+    whole = model.unfitted() if private else copy(model)
+    settled = as_model(model).settled()
+    whole.model_ = private_model(settled) if private and not settled.private else settled
     header = {
         "written_by": {"kinfolk": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__},
         "model": encoder.value(whole, "model"),

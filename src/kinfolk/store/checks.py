@@ -202,9 +202,9 @@ def check_model(estimator: Any) -> None:
 
 def _check_fitted(model: Model, sizes: dict[str, int]) -> None:
     """Statistics and a table of the same tasks, and the models of other rows beside this one."""
-    require(model.gram is not None, "a model without statistics")
-    assert model.gram is not None
-    require(not (model.seen & (model.gram.n == 0)).any(), "which tasks had rows")
+    require((model.gram is None) == model.private, "a model without statistics")
+    require(not model.private or not (model.parts or model.held_out or model.details), "a private model with more")
+    require(model.gram is None or not (model.seen & (model.gram.n == 0)).any(), "which tasks had rows")
     require(isinstance(model.course, (type(None), RECORDS["Course"])), "the course of a fit")
     _check_details(model.details, sizes["T"])
     require(model.columns is not None, "a model without a table")
@@ -261,11 +261,22 @@ def check_columns(columns: Columns, d: int) -> int:
         made = sum(len(names_of(name, rule)) for name, rule in columns.transformer.rules_.items())
         require(made == inputs, f"rules that make {made} of {inputs} inputs")
     if isinstance(basis, (SplineFeatures, RBFFeatures)):
-        check_fields(basis, n=inputs)
-        require(_features_of(basis) == d, f"curves that make other than {d} features")
+        _check_curves(basis, inputs, d)
+    if isinstance(columns.transformer, (SplineFeatures, RBFFeatures)):
+        _check_curves(columns.transformer, columns.inputs, inputs)
+        named = getattr(columns.transformer, "feature_names_in_", None)
+        known = [name for name in columns.schema.names or () if name != columns.schema.task]
+        require(named is None or list(named) == known, "the names of the inputs of curves")
     require(limits is None or limits.shape[1] == inputs, f"the limits of {inputs} inputs")
     require(limits is None or bool((limits[0] <= limits[1]).all()), "limits of which the least is the largest")
     return inputs
+
+
+def _check_curves(curves: SplineFeatures | RBFFeatures, inputs: int, d: int) -> None:
+    """Curves of so many inputs that make d features."""
+    require(getattr(curves, "n_features_in_", None) == inputs, f"curves of other than {inputs} inputs")
+    check_fields(curves, n=inputs)
+    require(_features_of(curves) == d, f"curves that make other than {d} features")
 
 
 def _features_of(basis: SplineFeatures | RBFFeatures) -> int:
@@ -312,6 +323,7 @@ def _check_rule(rule: Any, what: str) -> None:
     require(set(rule) <= {"kind", *(field.strip("[]") for field in declared)}, f"{what}: its fields")
     if rule["kind"] == "learned":
         require(len(rule["effects"]) == len(rule["levels"]), f"{what}: its effects")
+    require(len(rule.get("rows", rule.get("levels", ()))) == len(rule.get("levels", ())), f"{what}: its rows")
     unusual = rule.get("unusual")
     require(not unusual or number_in(unusual, mark_of(rule["kind"])) is not None, f"{what}: its unusual text")
 
@@ -329,6 +341,7 @@ RULE_FIELDS: dict[str, Callable[[Any], bool]] = {
     "number >0": lambda value: _is_number(value) and value > 0,
     "numbers": lambda value: _is_list(value, _is_number),
     "whole": lambda value: type(value) is int and abs(value) < 2**63,
+    "rows of levels": lambda value: _is_list(value, lambda count: type(count) is int and 0 <= count < 2**63),
     "truth": lambda value: type(value) is bool,
     "texts": lambda value: _is_list(value, lambda text: type(text) is str) and len(set(value)) == len(value),
     "a text or None": lambda value: value is None or type(value) is str,

@@ -116,6 +116,10 @@ class Decoder:
         sound = all(isinstance(part, np.ndarray) and part.ndim == 1 and part.dtype.kind in kind for part, kind in kinds)
         if len(shape) != 2 or not sound:
             raise ModelFileError(f"a sparse matrix has the shape {shape}")
+        # SciPy looks at these only where the matrix has entries, and reads whatever they point to.
+        ends = [0, len(indices)]
+        if len(indptr) != shape[0] + 1 or [indptr[0], indptr[-1]] != ends or (np.diff(indptr) < 0).any():
+            raise ModelFileError("is damaged: the rows of a sparse matrix do not follow each other")
         cls = {"array": sparse.csr_array, "matrix": sparse.csr_matrix}[content["class"]]
         matrix = cls((data, indices, indptr), shape=shape)
         matrix.check_format(full_check=True)
