@@ -244,3 +244,25 @@ def test_declarations_name_fields():
     for record in RECORDS.values():
         names = {f.name for f in fields(record)} if is_dataclass(record) else set(record._fields)
         assert set(held_by(record)) <= names, record
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda m: replace(m, population=m.population._replace(intercept=10**30)), "the intercept of a Population"),
+        (lambda m: replace(m, labels=m.labels[::-1]), "names of tasks that are not sorted"),
+        (lambda m: replace(m, labels=np.array(["a", "a", "b"])), "names of tasks that are not sorted"),
+        (lambda m: replace(m, labels=np.array(["x", "y", "z"])), "a GramStats of other tasks"),
+        (lambda m: replace(m, columns=m.columns.with_labels(np.array(["x", "y", "z"]))), "a Schema of other tasks"),
+        (
+            lambda m: replace(m, columns=replace(m.columns, schema=replace(m.columns.schema, task="size"))),
+            "task column",
+        ),
+        (lambda m: replace(m, private=True), "a model without statistics"),
+        (lambda m: replace(m, gram=None), "a model without statistics"),
+        (lambda m: replace(m, gram=None, private=True), "a private model with more"),
+    ],
+    ids=["large int", "order", "twice", "statistics", "table", "task column", "private", "no gram", "private parts"],
+)
+def test_parts_that_contradict_each_other_are_refused(change, what, sources, tmp_path):
+    refuse(sources["rules"], change, what, tmp_path)

@@ -133,6 +133,7 @@ def _check_value(value: Any, held: Held, sizes: dict[str, int], what: str) -> No
     """One value by its declaration; lengths that are met for the first time are noted in `sizes`."""
     if held.type == "number":
         require(isinstance(value, (float, int, np.number)) and not isinstance(value, bool), what)
+        require(not isinstance(value, int) or abs(value) < 2**53, what)  # NumPy makes objects of larger ones
         value = np.float64(value)
     elif held.type == "texts":
         require(isinstance(value, tuple) and all(isinstance(text, str) for text in value), what)
@@ -197,7 +198,12 @@ def check_model(estimator: Any) -> None:
     require(isinstance(estimator, MultiTaskRegressor), "it is not a model")
     model = vars(estimator).get("model_")
     require(isinstance(model, Model), "the model is not fitted")
+    assert isinstance(model, Model)
     check_fields(model)
+    assert model.columns is not None
+    schema = model.columns.schema
+    named = isinstance(estimator.task, str) and schema.names is not None
+    require(not named or schema.task == estimator.task, "the name of the task column")
 
 
 def _check_fitted(model: Model, sizes: dict[str, int]) -> None:
@@ -210,6 +216,10 @@ def _check_fitted(model: Model, sizes: dict[str, int]) -> None:
     require(model.columns is not None, "a model without a table")
     assert model.columns is not None
     inputs = check_columns(model.columns, sizes["d"])
+    labels = model.labels
+    require(bool(np.all(labels[:-1] < labels[1:])), "names of tasks that are not sorted, or come twice")
+    for part in (model.gram, model.columns.schema, model.structure):
+        require(part is None or np.array_equal(part.labels, labels), f"a {type(part).__name__} of other tasks")
     later = model.beyond
     if later is not None:
         after = later.after
