@@ -254,15 +254,18 @@ def test_declarations_name_fields():
         (lambda m: replace(m, labels=np.array(["a", "a", "b"])), "names of tasks that are not sorted"),
         (lambda m: replace(m, labels=np.array(["x", "y", "z"])), "a GramStats of other tasks"),
         (lambda m: replace(m, columns=m.columns.with_labels(np.array(["x", "y", "z"]))), "a Schema of other tasks"),
-        (
-            lambda m: replace(m, columns=replace(m.columns, schema=replace(m.columns.schema, task="size"))),
-            "task column",
-        ),
         (lambda m: replace(m, private=True), "a model without statistics"),
         (lambda m: replace(m, gram=None), "a model without statistics"),
         (lambda m: replace(m, gram=None, private=True), "a private model with more"),
     ],
-    ids=["large int", "order", "twice", "statistics", "table", "task column", "private", "no gram", "private parts"],
+    ids=["large int", "order", "twice", "statistics", "table", "private", "no gram", "private parts"],
 )
 def test_parts_that_contradict_each_other_are_refused(change, what, sources, tmp_path):
     refuse(sources["rules"], change, what, tmp_path)
+
+
+def test_the_task_column_of_a_table_is_that_of_the_method(sources, tmp_path):
+    def change(model):
+        return replace(model, columns=replace(model.columns, schema=replace(model.columns.schema, task="x0")))
+
+    refuse(sources["search"], change, "the name of the task column", tmp_path)
