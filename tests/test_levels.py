@@ -210,7 +210,7 @@ def test_a_file_whose_effects_make_no_sense_is_refused(spoil, tmp_path):
     model = Pooled(task="shop").fit(X, y)
     model.features_.rules_["town"] |= spoil
     model.save(tmp_path / "model.kin")
-    with pytest.raises(ValueError, match="what the values of a text column add"):
+    with pytest.raises(ValueError, match="the rule of column 'town'"):
         kinfolk.load(tmp_path / "model.kin")
 
 
