@@ -1,8 +1,8 @@
 """What a fit says of itself, against fresh rows: `python tests/fuzz/verdicts.py [count]`, see `campaign`.
 
-Every case is a table of tasks with slopes, curves, groups, steps or nothing in common. The outcome of a case says whether
-"helps", "hurts" or "no clear difference" is true on fresh rows of the same tasks, and how many links of the chain
-of gains lie there within their stated intervals of 90 %. An interval that is right nine times in ten misses some.
+Every case is a table of tasks with slopes, curves, groups, steps or nothing in common. The outcome of a case says
+whether "helps", "hurts" or "no clear difference" is true on fresh rows of the same tasks, and how many links of the
+chain of gains lie there within their stated intervals of 90 %. An interval that is right nine times in ten misses some.
 """
 
 from __future__ import annotations

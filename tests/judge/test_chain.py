@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, compare
 from kinfolk.baselines import Independent
 from kinfolk.explain.summary import account
+from kinfolk.judge.errors import Errors, chain_of_gains
 from kinfolk.judge.of_model import ALONG_GRAPH, is_map, judged_gains, verdict_of
 from kinfolk.methods.splines import SplineFeatures
 from kinfolk.report.summary import summarize
@@ -199,3 +200,19 @@ def test_files_without_a_chain_speak_of_the_ridge_alone():
     assert verdict_of(replace(model.model_, details=earlier))[0].startswith(
         "Sharing helps: the held-out error of this "
     )
+
+
+def test_standard_errors_cover_that_folds_train_on_fewer_rows():
+    rng = np.random.default_rng(1)
+    errors = {
+        name: Errors(scale * rng.uniform(0.9, 1.1, (1, 30)), np.ones((1, 30)))
+        for name, scale in {"start": 1.0, "curves": 0.8, "sharing": 0.5}.items()
+    }
+    plain = chain_of_gains(errors, shared=False)
+    found = chain_of_gains(errors, shared=False, left_out=0.2)
+    assert found["curves"] == plain["curves"]
+    assert found["sharing"].mean == plain["sharing"].mean
+    expected = np.hypot(plain["sharing"].standard_error, 0.2 * plain["sharing"].mean)
+    assert found["sharing"].standard_error == pytest.approx(expected)
+    model = fitted("sharing", 16)
+    assert model.own_gain_.standard_error == pytest.approx(model.gains_["sharing"].standard_error, rel=0.05)

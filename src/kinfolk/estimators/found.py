@@ -55,7 +55,14 @@ class Found:
             return dict.fromkeys(list(steps)[1:], NO_GAIN)
         judged = {id(errors): errors.among(both) for errors in steps.values()}  # steps that change nothing stay one
         chain = {name: judged[id(errors)] for name, errors in steps.items()}
-        return chain_of_gains(chain, shared=search.errors_go_together())
+        return chain_of_gains(chain, shared=search.errors_go_together(), left_out=1 / len(search.folds))
+
+    def beside_own(self, gains: dict[str, Gain]) -> dict[str, Any]:
+        """What the model gains over a ridge per task, with the standard errors of the chain `gains`."""
+        about = self.search.beside_own(self.chosen.mixture)
+        change = sum(gain.mean for name, gain in gains.items() if name != "curves")
+        whole = about["own_gain_"].of_fewer_rows(change, 1 / len(self.search.folds))
+        return about | {"own_gain_": whole}
 
     def held_out(self) -> HeldOut:
         """Errors by task on held-out rows, with the graph and without."""

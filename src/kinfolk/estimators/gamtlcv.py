@@ -450,12 +450,13 @@ class GAMTLCV(GraphRegressor):
         mixture = chosen.mixture
         model = mixture.learn(search.folds.total).in_units(found.scale)
         assert mixture.shown is not None
+        gains = found.details.get("gains_") or found.gains()
         details = {
-            "gains_": found.gains(),
+            "gains_": gains,
             "graph_helps_": chosen.graph_helps,
             "nonlinear_helps_": False,
             "gain_": chosen.gain,
-            **search.beside_own(mixture),
+            **found.beside_own(gains),
             "best_params_": mixture.shown.parameters,
             "mixture_": dict(zip([m.name for m in mixture.members], mixture.shares.tolist(), strict=True)),
             "shares_": ByTask(mixture.task_shares),

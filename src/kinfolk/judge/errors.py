@@ -36,6 +36,14 @@ class Gain(NamedTuple):
         quantile = float(stats.t.isf(stats.norm.sf(guard), max(tasks - 1, 1)))
         return bool(self.mean > quantile * float(self.standard_error))
 
+    def of_fewer_rows(self, change: float, left_out: float) -> Gain:
+        """With a standard error that also covers that folds train on fewer rows than the model does.
+
+        What sharing and trees gain (`change`) grows or shrinks with the rows of a task, by about the share of them that
+        a fold leaves out.
+        """
+        return Gain(self.mean, float(np.hypot(self.standard_error, left_out * change)))
+
 
 NO_GAIN = Gain(0.0, 0.0)  # of what takes no part
 
@@ -147,10 +155,11 @@ def rmse(squared: Array, rows: Array) -> Array:
     return np.sqrt(mean)
 
 
-def chain_of_gains(errors: dict[str, Errors], *, shared: bool) -> dict[str, Gain]:
+def chain_of_gains(errors: dict[str, Errors], *, shared: bool, left_out: float = 0.0) -> dict[str, Gain]:
     """What every step of a chain gains, in units of the error at its start: the steps add up to the whole.
 
-    `errors` has the errors after every step by its name, those at the start first.
+    `errors` has the errors after every step by its name, those at the start first; a fold leaves out the share
+    `left_out` of the rows. Curves are judged by ridges of the same rows.
 
     Examples
     --------
@@ -163,7 +172,8 @@ def chain_of_gains(errors: dict[str, Errors], *, shared: bool) -> dict[str, Gain
     gains = {}
     before = start
     for name, after in steps:
-        gains[name] = NO_GAIN if after is before else after.gain_over(before, shared=shared, level=start.tasks())
+        gain = NO_GAIN if after is before else after.gain_over(before, shared=shared, level=start.tasks())
+        gains[name] = gain if name == "curves" else gain.of_fewer_rows(gain.mean, left_out)
         before = after
     return gains
 
