@@ -11,6 +11,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import Independent
+from kinfolk.large import predict_dask
 from kinfolk.rows.sources.frames import is_lazy
 from large.tables import assert_same, by_numpy, folds_of_frame, gram_of_frame, sales
 
@@ -167,3 +168,43 @@ def test_a_model_without_names_does_not_predict_a_lazy_frame(wide):
     model = GAMTL().fit(X[:, 1:], y) if wide else GAMTL(task=0).fit(X, y[:, 0])
     with pytest.raises(ValueError, match="GAMTL was fitted without names or without a task column"):
         model.predict(pl.LazyFrame(X, schema=["shop", "x0", "x1"]))
+
+
+KINDS_OF_PARTS = {
+    "integers": lambda frame: frame,
+    "whole floats": lambda frame: frame.assign(city=frame.city.astype(float)),
+    "truth": lambda frame: frame.assign(city=frame.city > 0),
+    "categories": lambda frame: frame.assign(shop=frame.shop.astype("category")),
+}
+
+
+def in_two_cities():
+    frame = sales(n=300, tasks=3, label=lambda s: f"no. {s}").drop(columns=["day"], errors="ignore")
+    return frame.assign(city=np.arange(300) // 3 % 2)[["city", *X, "sales"]]
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_PARTS)
+def test_several_task_columns_are_joined_by_the_engine_as_they_are_in_memory(engine, kind):
+    frame = KINDS_OF_PARTS[kind](in_two_cities())
+    here = Independent(task=["city", "shop"], penalty=1.0).fit(frame[["city", *X]], frame["sales"])
+    there = Independent(task=["city", "shop"], penalty=1.0).fit(engine(frame), "sales")
+    assert there.tasks_.tolist() == here.tasks_.tolist()
+    np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-9, atol=1e-9)
+    found = collected(there.predict(engine(frame)))
+    assert list(found.columns) == [*frame.columns, "prediction"]
+    order = ["x0", "x1", "x2"]
+    expected = frame.assign(prediction=here.predict(frame)).sort_values(order)["prediction"]
+    np.testing.assert_allclose(found.sort_values(order)["prediction"], expected, rtol=1e-9)
+
+
+def test_a_cluster_predicts_by_several_task_columns():
+    frame = in_two_cities()
+    model = Independent(task=["city", "shop"], penalty=1.0).fit(frame[["city", *X]], frame["sales"])
+    found = predict_dask(model, ENGINES["dask"](frame)).compute()
+    np.testing.assert_allclose(found, model.predict(frame), rtol=1e-12)
+
+
+def test_joint_labels_that_would_be_called_alike_are_refused_by_every_engine(engine):
+    frame = pd.DataFrame({"a": ["p / q", "p"] * 10, "b": ["r", "q / r"] * 10, "x": np.arange(20.0), "y": 1.0})
+    with pytest.raises(ValueError, match="hold ' / ' themselves.*write another mark"):
+        Independent(task=["a", "b"]).fit(engine(frame), "y")

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from functools import partial, reduce
 from typing import Any, NamedTuple
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,9 +21,10 @@ from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.sources.dealing import check_folds, folds_of_parts
 from kinfolk.rows.sources.files import check_column
+from kinfolk.rows.sources.frames import check_joint, with_joint
 from kinfolk.rows.sources.roles import Roles, choose_roles
 from kinfolk.rows.sources.stream import Transform
-from kinfolk.rows.tables import read_table
+from kinfolk.rows.tables import joint_parts, read_table, task_name
 from kinfolk.rows.tasks import checked_labels
 
 MERGED = 8  # records merged at a time on one worker
@@ -92,12 +94,18 @@ def fit_dask(
     model, target, groups : see `fit_file`
     ddf, drop, columns : see `gram_of_dask`
     """
+    task = task_name(model.task)
+    parts = joint_parts(task, ddf.columns)
+    if parts:
+        joined = with_joint(nw.from_native(ddf), task)
+        check_joint(joined, task)
+        ddf = joined.drop(parts).to_native()
     names = list(ddf.columns)
     roles = roles_for(model, names, SOURCE, target=target, drop=drop, columns=columns, groups=groups)
     plan = plan_features(model, roles.features)
     deals = partition_deals(ddf, roles, model.cv, model.random_state) if model.wants_folds() else None
-    parts = sum_dask(ddf, roles, deals=deals, transform=plan.transform, names=plan.names)
-    return fit_parts(model, parts, roles, names, plan)
+    statistics = sum_dask(ddf, roles, deals=deals, transform=plan.transform, names=plan.names)
+    return fit_parts(model, statistics, roles, names, plan)
 
 
 def predict_dask(model: MultiTaskRegressor, ddf: Any) -> Any:
@@ -106,6 +114,8 @@ def predict_dask(model: MultiTaskRegressor, ddf: Any) -> Any:
     Columns that the model does not know are ignored.
     """
     names = model_columns(model)
+    parts = joint_parts(task_name(model.task), ddf.columns)
+    names = [*parts, *(name for name in names if not parts or name != task_name(model.task))]
     for name in names:
         check_column(name, list(ddf.columns), SOURCE, "column of the model")
     light = dask().delayed(as_model(model).for_prediction(), pure=True)  # workers need coefficients, not statistics

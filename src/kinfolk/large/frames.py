@@ -10,7 +10,8 @@ from kinfolk.large.cluster import fit_dask
 from kinfolk.large.files import Model, fit_parts, roles_for
 from kinfolk.large.transformers import plan_features
 from kinfolk.rows.sources.dealing import check_folds
-from kinfolk.rows.sources.frames import SOURCE, sum_frame
+from kinfolk.rows.sources.frames import SOURCE, check_joint, sum_frame, with_joint
+from kinfolk.rows.tables import joint_parts, task_name
 
 
 def fit_lazy(model: Model, frame: Any, target: Any, groups: str | None = None) -> Model:
@@ -36,7 +37,11 @@ def fit_lazy(model: Model, frame: Any, target: Any, groups: str | None = None) -
         )
     if lazy.implementation.is_dask():
         return fit_dask(model, frame, target=target, groups=groups)
-    names = list(lazy.collect_schema())
+    task = task_name(model.task)
+    parts = joint_parts(task, list(lazy.collect_schema()))
+    lazy = with_joint(lazy, task)
+    check_joint(lazy, task)
+    names = [name for name in lazy.collect_schema() if name not in parts]
     roles = roles_for(model, names, SOURCE, target=target, groups=groups)
     plan = plan_features(model, roles.features)
     if plan.transform is not None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from kinfolk.methods.model import Model
 from kinfolk.rows.gram import Array
+from kinfolk.rows.sources.frames import with_joint
 
 
 def predict_frame(model: Model, frame: Any, *, unseen: str = "mean", return_std: bool = False) -> Any:
@@ -44,7 +45,8 @@ def predict_frame(model: Model, frame: Any, *, unseen: str = "mean", return_std:
             "without a task column: fit a table with names, or collect the frame"
         )
     features = [name for name in names if name != task]
-    lazy, by_task = _lookup(nw.from_native(frame), task, model.labels, np.column_stack([intercept, coef]), unseen)
+    rows = with_joint(nw.from_native(frame), task)
+    lazy, by_task = _lookup(rows, task, model.labels, np.column_stack([intercept, coef]), unseen)
     prediction = by_task(0)
     for j, name in enumerate(features):
         value = nw.col(name).cast(nw.Float64)

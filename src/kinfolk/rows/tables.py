@@ -43,6 +43,14 @@ def joint_parts(name: Any, names: Iterable[str]) -> list[str]:
     return parts if len(parts) > 1 and name not in names and names.issuperset(parts) else []
 
 
+def joint_trouble(name: str) -> str:
+    """What is wrong with labels that hold the mark between the parts of a joint one."""
+    return (
+        f"labels of {name!r} hold {JOINT!r} themselves, so that different tasks would be called alike: write another "
+        "mark in its place"
+    )
+
+
 class Table:
     """A table of columns, with or without names; those of `names` are taken from what the user passed, if named."""
 
@@ -109,9 +117,7 @@ class Table:
         ]
         labels = [None if row is None else JOINT.join(row) for row in rows]
         if len(set(labels)) < len(set(rows)):
-            raise ValueError(
-                f"labels of {name!r} hold {JOINT!r} themselves, so that different tasks would be called alike"
-            )
+            raise ValueError(joint_trouble(name))
         frame = nw.from_native(self.native, eager_only=True)
         joint = nw.new_series(name, labels, nw.String(), backend=frame.implementation)
         native = frame.drop(parts).with_columns(joint).to_native()
@@ -177,10 +183,10 @@ class Table:
                 "(e.g. sklearn.preprocessing.OneHotEncoder as `features`), drop it, or name it as the task column."
             ) from None
 
-    def features(self) -> Array:
-        """All columns as finite floats."""
+    def features(self, *, gaps: bool = False) -> Array:
+        """All columns as finite floats; with NaN for missing values, if it may have `gaps`."""
         X = self.to_array()
-        bad = ~np.isfinite(X)
+        bad = np.isinf(X) if gaps else ~np.isfinite(X)
         if bad.any():
             row, column = np.argwhere(bad)[0]
             kind = "NaN" if np.isnan(X[row, column]) else "infinity or a value too large for dtype('float64')"
