@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.preprocessing import StandardScaler
 
 from kinfolk import GAMTL, GAMTLCV, load
 from kinfolk.baselines import Independent
@@ -187,6 +188,53 @@ def test_columns_are_found_by_their_names_and_others_are_ignored():
     turned = TABLE[["who", "x3", "x2", "x1", "x0"]].assign(x9="new")
     np.testing.assert_array_equal(model.predict(turned), model.predict(TABLE))
     assert model.score(turned, Y) == model.score(TABLE, Y)
+
+
+def with_row_numbers():
+    rng = np.random.default_rng(5)
+    inputs = pd.DataFrame({"row_id": np.arange(40) + 500, "a": rng.normal(size=40), "who": np.resize(["p", "q"], 40)})
+    return inputs.assign(b=rng.normal(size=40))
+
+
+def test_the_table_of_fit_is_predicted_where_fit_left_a_column_out_and_targets_are_wide():
+    inputs = with_row_numbers().drop(columns="who")
+    targets = pd.DataFrame({"s": inputs.a, "t": inputs.a - inputs.b})
+    with pytest.warns(UserWarning, match="it numbers or names the rows.*'row_id'"):
+        model = GAMTL().fit(inputs, targets)
+    plain = GAMTL().fit(inputs[["a", "b"]], targets)
+    turned = inputs[["b", "row_id", "a"]].assign(more="new")
+    for table in (inputs, turned, inputs[["a", "b"]]):
+        np.testing.assert_allclose(model.predict(table), plain.predict(inputs[["a", "b"]]), rtol=1e-9, atol=1e-9)
+    assert model.score(inputs, targets) == pytest.approx(plain.score(inputs[["a", "b"]], targets))
+    with pytest.raises(ValueError, match="now missing:\n- a"):
+        model.predict(inputs.drop(columns="a"))
+
+
+def test_wide_inputs_of_plain_numbers_are_held_against_those_of_fit():
+    inputs = with_row_numbers()[["a", "b"]]
+    model = GAMTL().fit(inputs, np.column_stack([inputs.a, inputs.b]))
+    with pytest.raises(ValueError, match="unseen at fit time:\n- more"):
+        model.predict(inputs.assign(more=1.0))
+
+
+@pytest.mark.parametrize("task", [2, -2])
+def test_a_task_given_by_position_keeps_its_column_where_fit_leaves_another_out(task):
+    inputs = with_row_numbers()
+    y = np.where(inputs.who == "p", 3.0, -1.0) * inputs.a + inputs.b
+    with pytest.warns(UserWarning, match="it numbers or names the rows.*'row_id'"):
+        model = GAMTL(task=task).fit(inputs, y)
+    expected = GAMTL(task="who").fit(inputs.drop(columns="row_id"), y).predict(inputs)
+    np.testing.assert_allclose(model.predict(inputs), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        model.predict(inputs[["b", "who", "a"]].assign(more=1.0)), expected, rtol=1e-9, atol=1e-9
+    )
+
+
+def test_an_array_with_more_columns_than_that_of_fit_is_refused():
+    inputs = with_row_numbers()[["who", "a", "b"]].to_numpy()
+    model = GAMTL(task=0).fit(inputs, inputs[:, 1].astype(float))
+    with pytest.raises(ValueError, match="X has 4 features, but GAMTL is expecting 3"):
+        model.predict(np.column_stack([inputs, inputs[:, 2]]))
 
 
 def test_the_target_may_be_a_column_of_the_table():
@@ -386,6 +434,41 @@ def test_categories_and_gaps_that_fit_has_not_seen_are_counted():
         "column 'town': 3 rows with categories that fit has not seen ('Kyiv'), which count as none of the known ones",
         "column 'x2': 1 missing value, filled in as the mean of fit",
     ]
+
+
+GAPPED = TABLE.assign(x2=TABLE.x2.where(TABLE.index != 5))
+
+
+@pytest.mark.parametrize(
+    "convert", [lambda t: t, pl.from_pandas, pa.Table.from_pandas], ids=["pandas", "polars", "arrow"]
+)
+@pytest.mark.parametrize("features", [None, StandardScaler()], ids=["as they are", "scaled"])
+def test_a_gap_in_new_rows_is_filled_by_the_mean_of_fit_and_told(features, convert, tmp_path):
+    model = GAMTL(task="who", features=features).fit(convert(TABLE), Y)
+    filled = model.predict(convert(GAPPED.fillna({"x2": TABLE.x2.mean()})))
+    model.save(tmp_path / "m.kin")
+    for one in (model, load(tmp_path / "m.kin")):
+        with pytest.warns(UserWarning, match="^column 'x2': 1 missing value, filled in as the mean of fit$"):
+            found = one.predict(convert(GAPPED))
+        np.testing.assert_allclose(found, filled, rtol=1e-12)
+
+
+def test_a_model_with_curves_fills_gaps_before_it_bends_them():
+    rng = np.random.default_rng(2)
+    table = pd.DataFrame({"who": np.resize(["a", "b"], 200), "x": rng.normal(size=200)})
+    model = GAMTLCV(task="who", cv=3, trunk=None, strengths=(1.0,), ridges=(1.0,)).fit(table, np.square(table.x))
+    assert model.nonlinear_helps_
+    with pytest.warns(UserWarning, match="filled in as the mean of fit"):
+        found = model.predict(pd.DataFrame({"who": ["a"], "x": [np.nan]}))
+    np.testing.assert_allclose(found, model.predict(pd.DataFrame({"who": ["a"], "x": [table.x.mean()]})), rtol=1e-9)
+
+
+def test_arrays_with_gaps_are_refused_and_so_is_infinity():
+    model = GAMTL(task="who").fit(TABLE, Y)
+    with pytest.raises(ValueError, match="contains infinity.*column 'x2', row 5"):
+        model.predict(TABLE.assign(x2=TABLE.x2.where(TABLE.index != 5, np.inf)))
+    with pytest.raises(ValueError, match="contains NaN"):
+        GAMTL().fit(TABLE[["x0", "x1"]].to_numpy(), np.column_stack([Y, Y])).predict([[np.nan, 1.0]])
 
 
 def test_strange_tasks_are_told_in_the_right_number():

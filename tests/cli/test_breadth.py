@@ -268,6 +268,29 @@ class TestPredict:
         code, out, err = run(capsys, "predict", "model.kin", "new.csv", "--drop-missing")
         assert code == 0 and len(read(out)) == 1 and "left out 1 of 2 rows with missing values" in err
 
+    @pytest.mark.parametrize("how", [["--stream"], []], ids=["in blocks", "in memory"])
+    @pytest.mark.parametrize("form", ["csv", "parquet"])
+    @pytest.mark.parametrize("method", ["mean-shrunk", "gamtl"], ids=["scaled before", "scales itself"])
+    def test_a_table_of_numbers_alone_has_its_gaps_filled_in_too(self, method, form, how, folder, capsys):
+        table = pd.read_csv("data.csv", dtype={"shop": str})[["shop", "size", "sales"]]
+        (getattr(table, {"csv": "to_csv", "parquet": "to_parquet"}[form]))(f"plain.{form}", index=False)
+        assert "size_missing" not in fit(capsys, "--method", method, "--cv", "0", data=f"plain.{form}")["inputs"]
+        gap = table.assign(size=table["size"].where(table.index != 4))
+        for name, rows in (("gap", gap), ("full", table.assign(size=gap["size"].fillna(table["size"].mean())))):
+            (getattr(rows, {"csv": "to_csv", "parquet": "to_parquet"}[form]))(f"{name}.{form}", index=False)
+            code, _, err = run(capsys, "predict", "model.kin", f"{name}.{form}", *how, "--out", f"{name}-p.csv")
+            assert code == 0, err
+            assert ("column 'size': 1 missing value, filled in as the mean of fit" in err) == (name == "gap")
+        found, expected = (pd.read_csv(f"{name}-p.csv")["prediction"] for name in ("gap", "full"))
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+    def test_rows_with_gaps_of_a_table_of_numbers_alone_are_left_out_when_asked_for(self, folder, capsys):
+        write(folder / "plain.csv", [[row[0], row[3], row[4]] for row in shops()])
+        fit(capsys, *FAST, data="plain.csv")
+        write(folder / "new.csv", [["shop", "size"], ["001", ""], ["002", 1.5]])
+        code, out, err = run(capsys, "predict", "model.kin", "new.csv", "--drop-missing")
+        assert code == 0 and len(read(out)) == 1 and "left out 1 of 2 rows with missing values" in err
+
     def test_a_missing_column_is_told_with_the_nearest(self, model, capsys):
         write(model / "new.csv", [["shop", "region", "open", "sizes"], ["001", "north", "true", 1]])
         code, _, err = run(capsys, "predict", "model.kin", "new.csv")

@@ -208,3 +208,13 @@ def test_joint_labels_that_would_be_called_alike_are_refused_by_every_engine(eng
     frame = pd.DataFrame({"a": ["p / q", "p"] * 10, "b": ["r", "q / r"] * 10, "x": np.arange(20.0), "y": 1.0})
     with pytest.raises(ValueError, match="hold ' / ' themselves.*write another mark"):
         Independent(task=["a", "b"]).fit(engine(frame), "y")
+
+
+@pytest.mark.parametrize("features", [None, StandardScaler()], ids=["as they are", "scaled"])
+def test_a_gap_in_a_lazy_frame_is_filled_by_the_mean_of_fit(engine, features):
+    frame = far().drop(columns="day")
+    model = Independent(task="shop", features=features, penalty=1.0).fit(engine(frame), "sales")
+    gap = frame.assign(x1=frame.x1.where(frame.index != 7))
+    filled = model.predict(gap.fillna({"x1": frame.x1.mean()})[X])
+    found = collected(model.predict(engine(gap))).sort_values(["x0"])["prediction"]
+    np.testing.assert_allclose(found, filled[np.argsort(frame.x0.to_numpy())], rtol=1e-9)

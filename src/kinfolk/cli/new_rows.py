@@ -37,7 +37,7 @@ def rows_for(
         raise ValueError(f"{source.root.name} has a header but no rows")
     plain = [n for n in names if n != task and known.get(n, "number") in NUMBERS]
     frame = frame.with_columns([_as_in_fit(frame, name, source) for name in plain])
-    must = [task, *also.values(), *(() if known and not options.drop_missing else names)]
+    must = [task, *also.values(), *(names if options.drop_missing else ())]
     frame = _checked_gaps(frame, list(dict.fromkeys(must)), options, console, source)
     return frame.with_columns(labels_as_in_fit(model, frame, source))
 

@@ -50,6 +50,9 @@ def predict_frame(model: Model, frame: Any, *, unseen: str = "mean", return_std:
     prediction = by_task(0)
     for j, name in enumerate(features):
         value = nw.col(name).cast(nw.Float64)
+        if columns.means is not None:
+            mean = columns.means[None] if scaler is None else scaler.inverse_transform(columns.means[None])
+            value = nw.when(~value.is_nan()).then(value).otherwise(nw.lit(float(mean[0, j])))
         if columns.limits is not None and np.isfinite(columns.limits[:, j]).all():
             low, high = columns.limits[:, j] if scaler is None else scaler.inverse_transform(columns.limits)[:, j]
             value = value.clip(float(low), float(high))

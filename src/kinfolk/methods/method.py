@@ -221,10 +221,11 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             warn_user(note)
 
     def limited(self, columns: Columns, rows: Rows, features: Array) -> Columns:
-        """The rules from tables to features with the limits of these training rows, if new rows are to be clipped."""
+        """The rules with the means of these training rows and, if new rows are to be clipped, their limits."""
+        at = rows.targets()
+        columns = replace(columns, means=np.average(features[at.row], axis=0, weights=at.weight))
         if self.extrapolate == "linear":
             return columns
-        at = rows.targets()
         return replace(columns, limits=trusted_limits(features[at.row], at.y, at.codes))
 
     def folds_for(self, gram: GramStats, groups: Any) -> Any:
@@ -253,6 +254,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         warn_of_common_features(model.gram, model.coef, columns)
         if columns.limits is None and columns.basis is None and self.extrapolate == "clip" and model.gram is not None:
             columns = replace(columns, limits=limits_from(model.gram))
+        if columns.means is None and columns.basis is None and model.gram is not None:
+            columns = replace(columns, means=model.gram.mean_features())
         self.model_ = replace(model, columns=columns)
         return self
 

@@ -18,7 +18,7 @@ from kinfolk.rows.gaps import Gap
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.kinds import codes_among
 from kinfolk.rows.levels import PARTS, CrossFitted
-from kinfolk.rows.rules import TableRules, note_of_codes
+from kinfolk.rows.rules import TableRules, note_of_codes, note_of_gaps
 from kinfolk.rows.tables import Table, read_table
 from kinfolk.rows.tasks import Rows, Schema, check_same_kind, matched_table, read_for_predict, read_rows
 from kinfolk.rows.time_order import InTime
@@ -54,7 +54,7 @@ class ReadRows(NamedTuple):
         return ReadRows(features, labels, place, unclipped, inputs, far, self.note)
 
 
-@holds(schema="record T", limits="2 i infinite")
+@holds(schema="record T", limits="2 i infinite", means="i")
 @dataclass(frozen=True, eq=False)
 class Columns:
     """The columns of the table of fit, and the fitted transformers between it and the features.
@@ -66,6 +66,8 @@ class Columns:
     basis : fitted functions of these features, e.g. radial basis functions, or None
     single : whether fit had one target and no task column, so that predict gives one number per row
     limits : (2, d), least and largest value of the features before `basis` to predict with; None for any
+    means : (d,), of the features before `basis` in the rows of fit, for gaps in new rows of columns that had none;
+        None if not known
     """
 
     schema: Schema
@@ -73,6 +75,7 @@ class Columns:
     basis: Any = None
     single: bool = False
     limits: Array | None = None
+    means: Array | None = None
 
     @property
     def task(self) -> str | int | None:
@@ -88,6 +91,11 @@ class Columns:
     def steps(self) -> list[Any]:
         """The fitted transformers, in order."""
         return [step for step in (self.transformer, self.basis) if step is not None]
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether the rules of the package read the columns; they know each by its name."""
+        return isinstance(self.transformer, TableRules)
 
     @property
     def gaps(self) -> list[Gap]:
@@ -151,7 +159,7 @@ class Columns:
         plain: set[str] = set()
         if isinstance(self.transformer, TableRules):
             plain = set(self.transformer.get_feature_names_out()[self.transformer.numbers()])
-        elif isinstance(self.transformer, StandardScaler | None):  # a scaler leaves every column what it was
+        elif is_scaler(self.transformer):
             plain = set(self.schema.names or ()) - {self.task}
         return np.array([j for j, name in enumerate(names) if name in plain], dtype=np.intp)
 
@@ -159,8 +167,20 @@ class Columns:
         """Features of a table without its task column."""
         return self.in_basis(self._transformed(table))
 
+    @property
+    def fills_gaps(self) -> bool:
+        """Whether gaps in new rows of named columns, which are numbers as they are, get the means of fit."""
+        return self.means is not None and self.schema.names is not None and is_scaler(self.transformer)
+
     def _transformed(self, table: Table) -> Array:
-        return table.features() if self.transformer is None else applied(self.transformer, table.native)
+        fill = self.fills_gaps and table.names is not None
+        if self.transformer is None:
+            return self._filled(table.features(gaps=fill))
+        return self._filled(applied(self.transformer, table.native, gaps=fill))
+
+    def _filled(self, X: Array) -> Array:
+        gaps = np.isnan(X)
+        return np.where(gaps, np.asarray(self.means), X) if gaps.any() else X
 
     def in_basis(self, X: Array) -> Array:
         """Functions of features before the basis."""
@@ -199,13 +219,13 @@ class Columns:
 
     def read(self, X: Any, name: str) -> ReadRows:
         """Features of new rows, and their task labels if the table has a task column; `name` is for errors."""
-        table, labels = read_for_predict(X, self.schema, name)
+        table, labels = read_for_predict(X, self.schema, name, by_name=self.has_rules)
         self._warn_of_news(table)
         return self.clipped_features(table)._replace(labels=labels)
 
     def read_with_targets(self, X: Any, y: Any, name: str, sample_weight: Any = None) -> tuple[Rows, Array]:
         """Checked rows of a table like that of fit, with targets, and their features."""
-        table = matched_table(read_table(X), self.schema, name)
+        table = matched_table(read_table(X), self.schema, name, by_name=self.has_rules)
         rows = read_rows(table.native, y, task=self.task, sample_weight=sample_weight)
         if rows.schema.task is not None:
             check_same_kind(rows.schema.labels, self.schema.labels)
@@ -214,8 +234,17 @@ class Columns:
 
     def _warn_of_news(self, table: Table) -> None:
         """Warn of what new rows have that those of fit had not: categories, gaps."""
-        for remark in self.transformer.remarks(table.native) if isinstance(self.transformer, TableRules) else ():
+        if isinstance(self.transformer, TableRules):
+            remarks = self.transformer.remarks(table.native)
+        else:
+            remarks = self._gap_remarks(table) if self.fills_gaps else []
+        for remark in remarks:
             warn_user(remark)
+
+    def _gap_remarks(self, table: Table) -> list[str]:
+        """How many values of each column of numbers are missing."""
+        gaps = np.isnan(table.to_array()).sum(axis=0).tolist() if table.names is not None else []
+        return [note_of_gaps(name, count) for name, count in zip(table.names or (), gaps, strict=True) if count]
 
     def including(self, table: Table) -> Self:
         """The same with limits that hold the rows of a table without its task column; none, if there were too few."""
@@ -247,8 +276,12 @@ def ruled(columns: Columns, rows: Rows, categorical: Sequence[str] = ()) -> Colu
     rules = TableRules(categorical=tuple(categorical)).fit(table.native, rows.y, rows.codes, rows.weight)
     if not rules.rules_:
         raise ValueError("no column is left to predict from: " + "; ".join(rules.notes()))
-    used = tuple(name for name in schema.names if name == schema.task or name in rules.rules_)
-    return replace(columns, schema=replace(schema, names=used, width=len(used)), transformer=rules)
+    task = schema.task
+    own = task if task is None or isinstance(task, str) else schema.names[task]
+    used = tuple(name for name in schema.names if name == own or name in rules.rules_)
+    # A position is the one among the columns that are used.
+    place = own if own is None or isinstance(task, str) else used.index(own)
+    return replace(columns, schema=replace(schema, task=place, names=used, width=len(used)), transformer=rules)
 
 
 def rules_notes(columns: Columns, rows: Rows) -> list[str]:
@@ -274,23 +307,28 @@ def check_categorical(categorical: Sequence[str], names: tuple[str, ...] | None)
             raise ValueError(f"categorical={categorical!r}: X has no input {name!r}. Its inputs are {listed}.")
 
 
-def applied(transformer: Any, X: Any) -> Array:
+def applied(transformer: Any, X: Any, *, gaps: bool = False) -> Array:
     """What a fitted transformer makes of X. Whatever its code says about a table that it cannot take is a ValueError.
 
     Also if it comes from a model file whose values make no sense to it: only its own code can tell.
     """
     try:
-        return as_features(transformer.transform(X))
+        return as_features(transformer.transform(X), gaps=gaps)
     except (AttributeError, LookupError, OverflowError, TypeError) as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise ValueError(f"the `features` transformer {type(transformer).__name__} cannot take X ({said})") from error
 
 
-def as_features(X: Any) -> Array:
-    """The output of a transformer as a dense, finite array."""
+def is_scaler(transformer: Any) -> bool:
+    """Whether a transformer leaves every column what it is, but for its unit."""
+    return transformer is None or isinstance(transformer, StandardScaler)
+
+
+def as_features(X: Any, *, gaps: bool = False) -> Array:
+    """The output of a transformer as a dense, finite array; with NaN for missing values, if it may have `gaps`."""
     X = X.toarray() if hasattr(X, "toarray") else X
     X = np.asarray(X, dtype=np.float64)
-    if not np.isfinite(X).all():
+    if not (np.isfinite(X) | (gaps & np.isnan(X))).all():
         raise ValueError("the `features` transformer returned NaN or infinite values: impute them before or inside it")
     return X
 

@@ -291,6 +291,10 @@ class GramStats:
         G = np.broadcast_to(A.T @ G @ A, self.G.shape)
         return replace(self, x_mean=self.x_mean @ A, G=G, b=self.b @ A, span=None)
 
+    def mean_features(self) -> Array:
+        """Means of the features (d,) over the rows of all tasks."""
+        return np.asarray(self.n @ self.x_mean / max(float(self.n.sum()), TINY))
+
     def is_shared(self) -> bool:
         """Whether all tasks have the same G (shared inputs, nothing missing)."""
         return is_shared(self.G)

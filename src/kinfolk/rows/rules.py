@@ -254,7 +254,7 @@ class TableRules(TransformerMixin, BaseEstimator):
                 )
             gaps = int(missing_in(frame[name]).sum())
             if gaps and not rule["gaps"]:
-                said.append(f"column {name!r}: {counted(gaps, 'missing value')}, filled in as the mean of fit")
+                said.append(note_of_gaps(name, gaps))
         return said
 
     def _of_number(self, name: str, found: dict[str, Any], kind: Any) -> Rule | str | Trouble:
@@ -346,6 +346,11 @@ def _note_of_text(name: str, rule: Rule, learn: bool) -> str:
     what = "holds categories" if rule.get("given") else "is text"
     what = "looks like dates, but not all in one way of writing (write 2024-05-31)," if rule.get("dates") else what
     return f"column {name!r} {what} and is one-hot encoded ({count})"
+
+
+def note_of_gaps(name: str, count: int) -> str:
+    """How missing values of new rows are filled in, of a column that had none in fit."""
+    return f"column {name!r}: {counted(count, 'missing value')}, filled in as the mean of fit"
 
 
 def note_of_codes(name: str, count: int) -> str:

@@ -137,9 +137,11 @@ def _long_rows(table: Table, y: Array, task: Any, weight: Array | None) -> Rows:
     return Rows(features, y, codes, weight, Schema(task, table.names, table.width, labels, None))
 
 
-def read_for_predict(X: Any, schema: Schema, estimator: str) -> tuple[Table, NDArray[Any] | None]:
+def read_for_predict(
+    X: Any, schema: Schema, estimator: str, *, by_name: bool = False
+) -> tuple[Table, NDArray[Any] | None]:
     """A new table, checked against the one of fit: its features, and its task labels if it has a task column."""
-    table = matched_table(read_table(X), schema, estimator)
+    table = matched_table(read_table(X), schema, estimator, by_name=by_name)
     if schema.task is None:
         return table, None
     features, column = table.split(schema.task)
@@ -157,9 +159,13 @@ def check_same_kind(labels: NDArray[Any], known: NDArray[Any]) -> None:
         )
 
 
-def matched_table(table: Table, schema: Schema, estimator: str) -> Table:
-    """A table with the columns of fit. Where the task column has a name all columns are found by theirs."""
-    if isinstance(schema.task, str) and schema.names is not None and table.names is not None:
+def matched_table(table: Table, schema: Schema, estimator: str, *, by_name: bool = False) -> Table:
+    """A table with the columns of fit.
+
+    Columns with names are found by these if one of them is the task, or `by_name` if fit has left some of them out:
+    the table of fit can then be predicted as it is. Shared inputs of wide targets are held against those of fit.
+    """
+    if schema.names is not None and table.names is not None and (schema.task is not None or by_name):
         return table.with_joint(schema.task).matched(schema.names)
     table.check_against(schema.names, schema.width, estimator)
     return table
