@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kinfolk.judge.errors import NO_GAIN, Gain, chain_of_gains
 from kinfolk.methods.mixture import OWN, OWN_CURVES, Mixture, Search
-from kinfolk.methods.rbf_search import FeatureSearch, TaskRows
+from kinfolk.methods.rbf_search import FeatureSearch, TaskRows, block_by_block
 from kinfolk.methods.trunk_search import TrunkShares, TrunkTrial, trunk_shares
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.rows.gram import Array
@@ -76,8 +77,10 @@ class Found:
         lines = np.full(len(data.y), np.nan)
         for f in range(len(W)):
             rows = data.fold == f
-            t = data.codes[rows]
-            inputs = data.inputs(f)[rows]
-            X = inputs / self.scale if self.curves is None else self.curves.of_fold(f, inputs)
-            lines[rows] = c[f, t] + np.einsum("nd,nd->n", X, W[f, t])
+            lines[rows] = self._lines(data.inputs(f)[rows], data.codes[rows], f, W[f], c[f])
         return trunk_shares(data, lines, trial.prediction, self.search.task_weights())
+
+    def _lines(self, inputs: Array, codes: NDArray[np.intp], f: int, W: Array, c: Array) -> Array:
+        """What slopes W (T, D) and intercepts predict for rows that fold f has held out."""
+        X = inputs / self.scale if self.curves is None else self.curves.of_fold(f, inputs)
+        return c[codes] + block_by_block(X, lambda part, rows: np.einsum("nd,nd->n", part, W[codes[rows]]))

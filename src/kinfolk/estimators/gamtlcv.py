@@ -30,7 +30,7 @@ from kinfolk.methods.method import announced
 from kinfolk.methods.mixture import MANY, OWN, SLOPES, SLOPES_OWN, Member, Search, limits
 from kinfolk.methods.model import Bound, ByTask, Model
 from kinfolk.methods.parameters import check_parameters, choice, number, parameters
-from kinfolk.methods.rbf_search import FeatureSearch, TaskRows
+from kinfolk.methods.rbf_search import FeatureSearch, InBasis, TaskRows, block_by_block
 from kinfolk.methods.splines import SplineFeatures
 from kinfolk.methods.stream import Stream
 from kinfolk.methods.trunk import is_regressor
@@ -380,7 +380,7 @@ class GAMTLCV(GraphRegressor):
         model = self._learn(
             replace(found, chosen=chosen, details=found.details | details | {"gains_": found.gains(mixture)})
         )
-        X = data.X if found.curves is None else found.curves.features.transform(data.X)
+        X = features_of(data, found.curves)
         common, by_task = shares.beside(model.details["mixture_"], model.details["shares_"].values)
         about = {"mixture_": common, "shares_": ByTask(by_task)}
         trunk = fit_trunk(trial, shares, X, data)
@@ -472,6 +472,11 @@ class GAMTLCV(GraphRegressor):
                 raise ValueError(f"{name} is empty: give at least one value to try")
 
 
+def features_of(data: TaskRows, curves: FeatureSearch | None) -> Any:
+    """The features of all rows; those of curves are made when they are asked for."""
+    return data.X if curves is None else InBasis(curves.features, data.X, curves.folds.total.n_features)
+
+
 def _lines_of(straight: Found) -> Model:
     """The mixture of lines, without a graph that only is shown."""
     mixture = replace(straight.chosen.mixture, shown=None)
@@ -516,9 +521,9 @@ def _reach(model: Model, curves: FeatureSearch | None, data: TaskRows | None) ->
     # Of statistics alone nobody knows the farthest row; and folds in time have shown how far curves go on.
     if data is None or (data.fold < 0).any():
         return center, root, float(np.finfo(float).max)
-    X = data.X if curves is None else curves.features.transform(data.X)
+    distance = block_by_block(features_of(data, curves), lambda X, _: np.square((X - center) @ root).sum(axis=1))
     used = slice(None) if data.weight is None else data.weight > 0
-    return center, root, _farthest(np.square((X[used] - center) @ root).sum(axis=1), float(gram.n.sum()))
+    return center, root, _farthest(distance[used], float(gram.n.sum()))
 
 
 def _farthest(distance: Array, rows: float) -> float:
@@ -535,8 +540,11 @@ def _difference(model: Model, lines: Model, curves: FeatureSearch | None, data: 
     """Root mean square of the difference between the predictions of a model and of its lines for the training rows."""
     if model.trunk is not None:
         assert data is not None
-        X = data.X if curves is None else curves.features.transform(data.X)
-        apart = model.predict(X, data.codes) - lines.predict(data.X, data.codes)
+        inputs, codes = data.X, data.codes
+        apart = block_by_block(
+            features_of(data, curves),
+            lambda X, rows: model.predict(X, codes[rows]) - lines.predict(inputs[rows], codes[rows]),
+        )
         return float(np.sqrt(np.average(apart**2, weights=data.weight)))
     assert model.gram is not None
     assert curves is not None

@@ -27,6 +27,7 @@ WIDTHS = (1.0, 2.0, 4.0, 8.0)
 LINEAR = (False, True)
 SEARCHED = 2  # folds on which settings are compared; the one that is chosen is judged on all
 Basis = RBFFeatures | SplineFeatures
+BLOCK_BYTES = 2**23  # of features that are held at a time
 LEAST = 1e-6  # weight of inputs that the target does not follow: no distance, but a line may still use them
 
 
@@ -63,20 +64,54 @@ class Axes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class InBasis:
+    """Functions of the inputs X of rows, `width` of them, made when they are asked for.
+
+    Those of all rows at once would take many times the memory of the table.
+    """
+
+    features: Basis
+    X: Array
+    width: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and functions."""
+        return len(self.X), self.width
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __getitem__(self, rows: Any) -> Array:
+        return _with_width(self.features, self.X[rows], self.width)
+
+    def some(self, rows: Any) -> InBasis:
+        """Those of some of the rows."""
+        return replace(self, X=self.X[rows])
+
+
+def block_by_block(X: Array | InBasis, of: Callable[[Array, slice], Array]) -> Array:
+    """What a function makes of the features of some rows, for all rows: few of them are held at a time."""
+    step = max(1, BLOCK_BYTES // (8 * X.shape[1]))
+    blocks = [slice(start, start + step) for start in range(0, max(len(X), 1), step)]
+    return np.concatenate([of(X[rows], rows) for rows in blocks])
+
+
+@dataclass(frozen=True, eq=False)
 class TaskRows:
     """Rows (n, d) with targets, task numbers (`labels[codes]` are the tasks), numbers of folds, weights, and names.
 
     Folds are numbered from 0; in the order of time -1 are rows that are never held out.
     """
 
-    X: Array
+    X: Any  # an array, or functions of it that are made block by block
     y: Array
     codes: NDArray[np.intp]
     labels: NDArray[Any]
     fold: NDArray[np.intp]
     weight: Array | None = None
     names: tuple[str, ...] | None = None  # of the columns of X
-    learned: Callable[[int], Array] | None = None  # X of a fold, where some of it is learned from what trains the fold
+    learned: Callable[[int], Any] | None = None  # X of a fold, where some of it is learned from what trains the fold
     gaps: Sequence[Gap] = ()  # columns of X to be filled in by what trains a fold
 
     @classmethod
@@ -101,7 +136,7 @@ class TaskRows:
         names = gram.feature_names
         return cls(total, at.y, at.codes, gram.labels, number, at.weight, names, learned, columns.gaps)
 
-    def inputs(self, f: int) -> Array:
+    def inputs(self, f: int) -> Any:
         """The inputs of all rows as fold f is judged by: nothing in them comes from what it holds out."""
         X = self.X if self.learned is None else self.learned(f)
         return filled_in(X, self.gaps, trains(self.fold, f), self.weight)
@@ -126,25 +161,26 @@ class TaskRows:
         """The same rows with other features, by name; folds have their own."""
         names = tuple(map(str, features.get_feature_names_out(self.names)))
         differ = self.learned is not None or self.gaps or any(own is not features for own in by_fold)
-        learned = (lambda f: by_fold[f].transform(self.inputs(f))) if differ else None
-        return replace(self, X=features.transform(self.X), names=names, learned=learned, gaps=())
+        learned = (lambda f: InBasis(by_fold[f], self.inputs(f), len(names))) if differ else None
+        return replace(self, X=InBasis(features, self.X, len(names)), names=names, learned=learned, gaps=())
 
     def with_rows(self) -> TaskRows:
         """The same with the tasks that have rows alone."""
         seen, codes = np.unique(self.codes, return_inverse=True)
         return replace(self, codes=codes.reshape(-1), labels=self.labels[seen])
 
-    def gram(self, X: Array, rows: NDArray[Any] | slice) -> GramStats:
+    def gram(self, X: Array | InBasis, rows: NDArray[Any] | slice) -> GramStats:
         """Statistics of some rows with the features X (n, p)."""
         weight = None if self.weight is None else self.weight[rows]
-        return GramStats.from_codes(X[rows], self.y[rows], self.codes[rows], self.labels, weight=weight)
+        part = X.some(rows) if isinstance(X, InBasis) else X[rows]
+        return GramStats.from_codes(part, self.y[rows], self.codes[rows], self.labels, weight=weight)
 
     def folds(self, k: int | None = None) -> Folds:
         """Folds of the inputs as they are; k of them, if some may be empty."""
         first = min(int(self.fold.min()), 0)
         about: dict[str, Any] = {"weight": self.weight, "feature_names": self.names, "k": k}
 
-        def of(X: Array) -> Folds:
+        def of(X: Array | InBasis) -> Folds:
             parts = Folds.of_rows(X, self.y, self.codes, self.labels, self.fold - first, **about)
             return train_on_the_past(parts) if first < 0 else parts
 
@@ -189,9 +225,9 @@ class FeatureSearch:
         ]
         return _folds_in(data, self.features, slice(None), makers)
 
-    def of_fold(self, f: int, X: Array) -> Array:
+    def of_fold(self, f: int, X: Array) -> InBasis:
         """The features of rows X that fold f was judged by."""
-        return _with_width(self.by_fold[f], X, self.folds.total.n_features)
+        return InBasis(self.by_fold[f], X, self.folds.total.n_features)
 
 
 def search_features(
@@ -269,11 +305,11 @@ def _folds(data: TaskRows, setting: Setting, makers: list[_Maker], total: _Maker
 
 def _folds_in(data: TaskRows, total: Basis, judged: Any, by_fold: list[tuple[Basis, Any, Any, int]]) -> Folds:
     """Folds in given features: of the total with its rows, and of every fold with its training and held-out rows."""
-    first = total.transform(data.X)
+    first = InBasis(total, data.X, len(total.get_feature_names_out()))
     trained = []
     held_out = []
     for features, rows, others, f in by_fold:
-        X = _with_width(features, data.inputs(f), first.shape[1])
+        X = InBasis(features, data.inputs(f), first.width)
         trained.append(data.gram(X, rows))
         held_out.append(data.gram(X, others))
     return Folds(data.gram(first, judged), tuple(held_out), tuple(trained))

@@ -20,6 +20,7 @@ KNOTS = 5  # of every input, where tasks have few rows; inputs with fewer distin
 MOST_KNOTS = 12
 ROWS_PER_TERM = 2  # of the median task
 OUTER = 0.05  # quantile of the first knot, and of the last one from above
+AT_ONCE = 2**20  # cubes of knots that are held at a time, 8 MB
 LEAST_GAP = 1e-6  # between knots, of the range: an input that is nearly one value has no curve
 
 
@@ -131,6 +132,14 @@ class SplineFeatures(TransformerMixin, BaseEstimator):
         """The terms of the walk and of all bent inputs, (n, m (K - 2)), and then the inputs."""
         check_is_fitted(self, "columns_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
+        features = np.empty((len(X), self.n_terms + X.shape[1]))
+        step = max(1, AT_ONCE // max(self.knots_.size, 1))
+        for start in range(0, len(X), step):
+            features[start : start + step] = self._of_block(X[start : start + step])
+        return features
+
+    def _of_block(self, X: Array) -> Array:
+        """The same for so few rows that the cubes of all knots take little memory."""
         low, high = self.ends_
         u = (X[:, self.columns_] - low) / (high - low)
         edge = np.clip(u, 0.0, 1.0)

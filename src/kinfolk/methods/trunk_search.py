@@ -15,7 +15,7 @@ from sklearn.utils.validation import has_fit_parameter
 from kinfolk.judge.errors import Errors
 from kinfolk.methods.boosters import LEAVES, ONE_THREAD, ROUNDS, booster
 from kinfolk.methods.extrapolation import trusted_limits, where_lines_hold
-from kinfolk.methods.rbf_search import TaskRows
+from kinfolk.methods.rbf_search import InBasis, TaskRows, block_by_block
 from kinfolk.methods.shares import mixture_errors, own_ridge_shares
 from kinfolk.methods.trunk import CATEGORIES, Trunk
 from kinfolk.methods.trunk_ends import Mask, shares_beyond
@@ -156,9 +156,13 @@ def _try_trees(data: TaskRows, callback: Callback | None) -> TrunkTrial:
     data, mean, unit = _in_single_precision(data)
     k = int(data.fold.max()) + 1
     held_out = [np.flatnonzero(data.fold == f) for f in range(k)]
-    inputs = [data.inputs(f) for f in range(k)]
-    grown = {n: [_Staged(data, inputs[f], trains(data.fold, f), n) for f in range(k)] for n in LEAVES}
-    judged = [X[rows] for X, rows in zip(inputs, held_out, strict=True)]
+    grown: dict[int, list[_Staged]] = {n: [] for n in LEAVES}
+    judged = []
+    for f, rows in enumerate(held_out):  # what a fold makes of the inputs goes before the next one comes
+        X = data.inputs(f)
+        judged.append(X[rows])
+        for n, trees in grown.items():
+            trees.append(_Staged(data, X, trains(data.fold, f), n))
     curves = {}
     for step, (leaves, folds) in enumerate(grown.items()):
         curves[leaves] = _curves(data, folds, held_out, judged)
@@ -256,11 +260,11 @@ def trunk_shares(data: TaskRows, lines: Array, trunk: Array, weight: Array) -> T
     return TrunkShares(share, by_task, Errors(squared, n))
 
 
-def fit_trunk(trial: TrunkTrial, found: TrunkShares, X: Array, data: TaskRows) -> Trunk:
+def fit_trunk(trial: TrunkTrial, found: TrunkShares, X: Array | InBasis, data: TaskRows) -> Trunk:
     """The trunk of all rows, whose features are the last ones of X (n, D): those are the inputs themselves."""
     D = X.shape[1]
     columns = np.arange(D - data.X.shape[1], D)
-    data = replace(data, X=X[:, columns])
+    data = replace(data, X=block_by_block(X, lambda part, _: part[:, columns]))
     reach = where_lines_hold(data.X, trusted_limits(data.X, data.y, data.codes))
 
     def of_rows(rows: Mask | None = None) -> Trunk:
@@ -268,8 +272,9 @@ def fit_trunk(trial: TrunkTrial, found: TrunkShares, X: Array, data: TaskRows) -
         return Trunk(regressor, inputs, found.by_task, found.share, columns, reach, np.ones_like(reach), stranger)
 
     def at_an_end(inner: Mask, judged: Mask) -> Array:
-        return of_rows(inner).predict(X[judged], data.codes[judged])
+        trunk = replace(of_rows(inner), columns=columns - columns[0])
+        return trunk.predict(data.X[judged], data.codes[judged])
 
-    with _threads(len(X)):
+    with _threads(len(data.y)):
         beyond = shares_beyond(data, reach, at_an_end) / max(found.share, TINY)
         return replace(of_rows(), beyond=np.where(np.isnan(beyond), BEYOND, beyond))

@@ -48,7 +48,7 @@ class Folds:
     @classmethod
     def of_rows(
         cls,
-        X: Array,
+        X: Any,
         y: Array,
         codes: NDArray[np.intp],
         labels: NDArray[Any],

@@ -104,7 +104,7 @@ class GramStats:
     @classmethod
     def from_codes(
         cls,
-        X: Array,
+        X: Any,
         y: Array,
         codes: NDArray[np.intp],
         labels: NDArray[Any],

@@ -23,6 +23,7 @@ from kinfolk.memory import check_memory
 
 Array = NDArray[Any]  # always float64; NumPy's stubs do not carry that through arithmetic
 BLOCK_BYTES = 3 * 2**25  # of rows in a block: larger ones take memory, smaller ones cost more merges
+MADE = 6  # times smaller blocks of rows that are made for the occasion: they are there twice
 RUN_BYTES = 2**19  # of rows, and of matrices, worked on at a time: they stay in the cache
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -148,11 +149,12 @@ class Moments:
             setattr(self, name, bigger)
 
 
-def moments_of_rows(X: Array, y: Array, codes: NDArray[np.intp], T: int, weight: Array | None = None) -> Moments:
-    """Moments of T tasks from rows in memory, a block at a time."""
+def moments_of_rows(X: Any, y: Array, codes: NDArray[np.intp], T: int, weight: Array | None = None) -> Moments:
+    """Moments of T tasks from rows in memory, a block at a time; X may make its rows when they are asked for."""
     moments = Moments(X.shape[1] + 2)
     moments.reserve(T)
-    step = max(1, BLOCK_BYTES // (8 * moments.width))
+    held = BLOCK_BYTES if isinstance(X, np.ndarray) else BLOCK_BYTES // MADE
+    step = max(1, held // (8 * moments.width))
     for start in range(0, len(X), step):
         here = slice(start, start + step)
         rows = np.column_stack([X[here], y[here], np.ones(len(y[here]))])
