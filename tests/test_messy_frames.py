@@ -142,3 +142,16 @@ def test_drop_missing_leaves_out_rows_without_a_task(tmp_path, capsys):
     assert main([*command, "--drop-missing"]) == 0
     said = capsys.readouterr()
     assert "left out 5 of 120 rows with missing values ('shop' 5)" in said.out + said.err
+
+
+@pytest.mark.parametrize("kind", ["Int8", "Int64", "UInt64", "Float32", "boolean"])
+def test_a_nullable_column_without_any_value_is_left_out_and_may_come_later(kind):
+    empty = pd.array([None] * N, dtype=kind)
+    with pytest.warns(UserWarning, match="left out, since empty: 'new'"):
+        model = MeanShrunk(task="shop").fit(BASE.assign(new=empty), Y)
+    np.testing.assert_array_equal(
+        model.predict(BASE.assign(new=empty)), MeanShrunk(task="shop").fit(BASE, Y).predict(BASE)
+    )
+    filled = MeanShrunk(task="shop").fit(BASE.assign(new=MINUTES / 2), Y)
+    with pytest.warns(UserWarning, match=f"column 'new': {N} missing values, filled in as the mean of fit"):
+        assert np.isfinite(filled.predict(BASE.assign(new=empty))).all()

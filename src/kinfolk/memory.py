@@ -23,6 +23,16 @@ def check_memory(needed: float, what: str, remedy: str) -> None:
         raise MemoryError(f"{what} need about {in_words(needed)} of memory, but {free} is free. {remedy}")
 
 
+def check_limit(needed: float, what: str) -> None:
+    """Raise a MemoryError if the limit of this process (ulimit -v) leaves less: libraries end there without a word."""
+    free = _of_process()
+    if free is not None and needed > free:
+        raise MemoryError(
+            f"{what} takes about {in_words(needed)} of address space, but the limit of this process (ulimit -v) leaves "
+            f"{in_words(max(free, 0))}. Raise it"
+        )
+
+
 def fits_into_memory(needed: float) -> bool:
     """Whether there are so many bytes; yes where that is not known."""
     if needed <= SMALL:
@@ -32,8 +42,8 @@ def fits_into_memory(needed: float) -> bool:
 
 
 def available_memory() -> int | None:
-    """Bytes that can still be taken without swapping: of the machine and of the container; None if not known."""
-    known = [size for size in (_of_machine(), _of_container()) if size is not None]
+    """Bytes that can still be taken: of the machine, the container and the limit of the process; None if not known."""
+    known = [size for size in (_of_machine(), _of_container(), _of_process()) if size is not None]
     return max(min(known), 0) if known else None
 
 
@@ -78,3 +88,17 @@ def _of_container() -> int | None:
         except (OSError, ValueError):
             continue
     return None
+
+
+def _of_process() -> int | None:
+    """The limit of the address space of this process (ulimit -v) minus what it has; None without a limit."""
+    try:
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if most == resource.RLIM_INFINITY:
+            return None
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        return most - pages * os.sysconf("SC_PAGE_SIZE")
+    except (ImportError, OSError, ValueError):
+        return None

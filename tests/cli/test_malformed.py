@@ -1,10 +1,19 @@
 """Files that are not the table they should be: one line each, with place and remedy, through the installed command."""
 
+import bz2
+import gzip
+import lzma
 import os
 import resource
+import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 
+import numpy as np
+import polars as pl
 import pytest
+from joblib import Parallel, delayed
 from tables_for_tests import kinfolk, shops, write
 
 from kinfolk.rows.sources.files import Reading, open_source
@@ -261,3 +270,89 @@ def test_new_rows_may_write_tasks_as_floats_but_must_not_be_none(tmp_path, monke
     assert [main(["predict", "m.kin", name]) for name in ("floats.csv", "whole.csv")] == [0, 0]
     header, *rows = capsys.readouterr().out.splitlines()
     assert rows == [rows[0], rows[1], header, rows[0], rows[1]]
+
+
+def by_zstd(text):
+    """Polars writes such files itself."""
+    packed = BytesIO()
+    pl.read_csv(text, infer_schema=False).write_csv(packed, compression="zstd")
+    return packed.getvalue()
+
+
+PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": by_zstd}
+
+
+def packed(kind, text):
+    """A text as a file of this kind."""
+    return PACKERS[kind](text)
+
+
+@pytest.mark.parametrize("share", [0.001, 0.5, 0.999], ids=["header cut", "half", "end cut"])
+@pytest.mark.parametrize("how", [(), ("--stream",)], ids=["in memory", "in blocks"])
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
+def test_a_packed_file_that_is_cut_says_so(kind, how, share, tmp_path, capsys):
+    from kinfolk.cli import main
+
+    rng = np.random.default_rng(0)
+    rows = [f"{k % 3},{size:.9f},{sales:.9f}" for k, (size, sales) in enumerate(rng.normal(size=(4000, 2)))]
+    whole = packed(kind, lines("shop,size,sales", *rows))
+    file = tmp_path / f"t.csv.{kind}"
+    file.write_bytes(whole[: max(12, int(share * len(whole)))])
+    options = ["--task", "shop", "--target", "sales", "--method", "independent", *how, "--quiet"]
+    assert main(["fit", str(file), *options]) == 1
+    said = capsys.readouterr().err
+    assert (
+        said == f"kinfolk: t.csv.{kind} is cut: its packed data end before the table does. Copy or download it again\n"
+    )
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
+def test_a_packed_file_that_is_damaged_says_so(kind, tmp_path, capsys):
+    from kinfolk.cli import main
+
+    whole = packed(kind, lines("shop,size,sales", *(f"{k % 3},{k * k % 977}.5,{k}" for k in range(9000))))
+    middle = len(whole) // 2
+    (tmp_path / f"t.csv.{kind}").write_bytes(whole[:middle] + bytes(40) + whole[middle + 40 :])
+    assert main(["fit", str(tmp_path / f"t.csv.{kind}"), "--task", "shop", "--target", "sales", "--quiet"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"kinfolk: t.csv.{kind} is damaged: its packed data make no sense") and said.count("\n") == 1
+
+
+def test_a_wide_header_without_rows_is_found_at_once(tmp_path, capsys):
+    from kinfolk.cli import main
+
+    (tmp_path / "t.csv").write_text(",".join(["shop", "sales", *(f"a_measurement_of_{k}" for k in range(4900))]) + "\n")
+    begun = time.process_time()
+    assert main(["fit", str(tmp_path / "t.csv"), "--task", "shop", "--target", "sales", "--quiet"]) == 1
+    assert capsys.readouterr().err == "kinfolk: t.csv has a header but no rows\n"
+    assert time.process_time() - begun < 15  # a minute where every column was asked in turn
+
+
+@pytest.mark.parametrize("limit", [700, 1100, 1500], ids=lambda limit: f"{limit} MB")
+def test_too_little_memory_for_the_process_is_one_line(limit, tmp_path):
+    (tmp_path / "t.csv").write_bytes(lines(*GOOD))
+
+    def starve():
+        resource.setrlimit(resource.RLIMIT_AS, (limit * 2**20, limit * 2**20))
+
+    done = kinfolk("fit", "t.csv", "--task", "shop", "--target", "sales", cwd=tmp_path, preexec_fn=starve, timeout=60)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr[-500:]
+    assert "not enough memory" in done.stderr and "(ulimit -v) leaves" in done.stderr
+
+
+def test_a_killed_worker_is_one_line(monkeypatch, tmp_path, capsys):
+    from kinfolk import cli
+
+    def killed(*_):
+        Parallel(n_jobs=2)(delayed(die)() for _ in range(2))
+
+    (tmp_path / "t.csv").write_bytes(lines(*GOOD))
+    monkeypatch.setattr("kinfolk.cli.fit.run", killed)
+    assert cli.main(["fit", str(tmp_path / "t.csv"), "--task", "shop", "--target", "sales"]) == 1
+    said = capsys.readouterr().err
+    assert said == "kinfolk: a worker process was killed, perhaps as memory ran out: fewer --jobs take less\n"
+
+
+def die():
+    """What the kernel does to a process when memory runs out."""
+    os.kill(os.getpid(), signal.SIGKILL)

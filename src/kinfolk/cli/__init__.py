@@ -25,6 +25,7 @@ USAGE = 2
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 LONGEST = 4_000  # characters of an error: what libraries repeat of a query or table can be much longer
+KILLED = ("TerminatedWorkerError", "BrokenProcessPool")
 EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError)
 
 
@@ -72,12 +73,16 @@ def _print_error(error: BaseException, options: argparse.Namespace, console: Con
     """The error in one line."""
     console.clear()
     message = str(error) or type(error).__name__
+    if isinstance(error, MemoryError):
+        message = f"not enough memory ({message})"
+    if type(error).__name__ in KILLED:
+        message = "a worker process was killed, perhaps as memory ran out: fewer --jobs take less"
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         message = f"{error.filename}: {error.strerror}"
     message = as_options(" ".join(message.split()))
     if not options.debug:
         message = shortened(message, LONGEST)
-    if not isinstance(error, EXPECTED):
+    if not isinstance(error, EXPECTED) and type(error).__name__ not in KILLED:
         message = f"internal error ({type(error).__name__}: {message}). Run again with --debug and report what it shows"
     if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
         message = f"standard output: {error.strerror}"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.cli.console import Console
-from kinfolk.memory import fits_into_memory
+from kinfolk.memory import check_limit, fits_into_memory
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.sources.addresses import Address
@@ -23,6 +23,8 @@ from kinfolk.rows.sources.ruled import complete_rows, ruled_frame, with_inputs
 from kinfolk.rows.sources.stream import plain_labels, whole_numbers
 from kinfolk.rows.time_order import in_order
 
+ADDRESSES = 3 * 2**28  # bytes of address space that BLAS, polars and its threads take: below, they end the process
+PER_BYTE = 7  # of a file that is read in blocks: 6 were too few for a text of 210 MB
 IN_MEMORY = 12  # bytes that a fit takes per byte of a file: 11 for a million rows of eight numbers as text
 
 
@@ -69,6 +71,7 @@ def open_table(options: argparse.Namespace, console: Console) -> Source:
     if options.allow_files:
         raise ValueError(f"--allow-files is for queries of DuckDB, but {options.data} is a file: leave it out")
     source = open_source(options.data, Reading(mark, options.encoding, options.decimal))
+    check_limit(max(ADDRESSES, ADDRESSES / 2 + PER_BYTE * source.size), f"reading {source.root.name}")
     source = source.joining(getattr(options, "task", None))
     for note in reading_notes(source):
         console.note(note)

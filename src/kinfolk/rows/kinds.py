@@ -218,7 +218,7 @@ def summaries(frame: Any, names: list[str], schema: Any) -> dict[str, dict[str, 
     answers: dict[str, dict[str, Any]] = {name: {} for name in names}
     for key, value in zip(asked, row, strict=True):
         place, what = key.split("_")
-        answers[names[int(place)]][what] = value
+        answers[names[int(place)]][what] = None if str(value) == "<NA>" else value  # what pandas says of nothing
     # Different values are counted, which takes longest, only where they can be those of every row.
     whole = [name for name in names if answers[name].get("fraction") == 0.0]
     whole = [name for name in whole if answers[name]["max"] - answers[name]["min"] + 1 >= answers[name]["count"]]

@@ -20,6 +20,7 @@ from kinfolk.words import counted
 
 JOINT = " / "  # between the names, and the labels, of several task columns
 ID = re.compile(r"(?i)(.*[_ .-])?(id|ids|uuid|guid|index|rownames|row|rownumber|row_number|key|unnamed: 0)|[a-z]+I[dD]")
+NULLABLE = re.compile(r"U?Int\d+|Float\d+|boolean")  # numbers of pandas that may be missing
 COUNTED = 20  # rows from which on a column that counts them is seen as one
 
 
@@ -295,9 +296,9 @@ def _column_values(native: Any, name: str) -> NDArray[Any]:
         if hasattr(column, "dictionary_decode"):
             column = column.dictionary_decode()
         return column.to_numpy(zero_copy_only=False)
-    if hasattr(column, "dtype") and str(column.dtype) in ("Int64", "Float64", "boolean") and hasattr(column, "isna"):
-        if column.dtype == "Int64" and not column.hasnans:  # labels may have more digits than floats
-            return column.to_numpy(dtype=np.int64)
+    if NULLABLE.fullmatch(str(getattr(column, "dtype", ""))) and hasattr(column, "isna"):
+        if column.dtype.kind in "iu" and not column.hasnans:  # labels may have more digits than floats
+            return column.to_numpy(dtype=np.uint64 if column.dtype == "UInt64" else np.int64)
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     if getattr(getattr(column, "dtype", None), "tz", None) is not None:  # pandas would give objects of its own
         return column.to_numpy(dtype="datetime64[us]")

@@ -27,7 +27,9 @@ from kinfolk.rows.sources.lines import (
     is_utf8,
     kinds_in_text,
     open_text,
+    packed_trouble,
     read_head,
+    unpacking,
 )
 from kinfolk.rows.tables import JOINT, joint_parts
 
@@ -48,8 +50,12 @@ def polars() -> Any:
     """The polars module."""
     try:
         import polars as pl
+
+        pl.Series()  # where its library could not be loaded, polars says so only when it is used
     except ImportError:
         raise ImportError("files are read with polars: pip install 'kinfolk[files]'") from None
+    except NameError:
+        raise MemoryError("polars could not be loaded: give more memory (ulimit -v), or install it again") from None
     return pl
 
 
@@ -178,7 +184,8 @@ class Source:
             twice = re.search(r"'(.*)' has more than one occurrence", str(error))
             if twice:
                 raise ValueError(f"{file} has two columns named {twice.group(1)!r}: rename or drop one") from None
-            raise ValueError(f"{file} cannot be read as {ending(file)}: {first_line(error)}") from None
+            why = packed_trouble(file, error) or f"{file} cannot be read as {ending(file)}: {first_line(error)}"
+            raise ValueError(why) from None
         given = {name: value for name, value in self._folder_columns(file).items() if name not in names}
         return self.joined(frame.with_columns(**given) if given else frame)
 
@@ -218,7 +225,7 @@ class Source:
     def _copy(self, file: Path, copy: Path) -> None:
         unpack = UNPACKED.get(file.suffix[1:].lower())
         if unpack is not None:
-            with unpack(file, "rb") as packed, copy.open("wb") as out:
+            with unpacking(file), unpack(file, "rb") as packed, copy.open("wb") as out:
                 shutil.copyfileobj(packed, out)
         else:
             with open_text(file, self.reading.encoding) as text, copy.open("w", newline="") as out:
@@ -240,6 +247,9 @@ class Source:
         pl = polars()
         for file in self.files if self.text else ():
             plain = self._plain(file)
+            trouble = packed_trouble(file, error)
+            if trouble is not None and len(self.files) == 1:
+                return ValueError(trouble)
             try:
                 check_lines(plain, self.reading, name=str(file))
             except ValueError as found:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import codecs
 import csv
 import gzip
+import lzma
+import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +22,10 @@ LONGEST_LINE = 2**20  # characters
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 PROBE = 20  # lines that decide on the separator
 SAMPLE = 2_000  # rows that decide on the types of columns, as long as the others agree; of dates, the first hundred
+NO_MEMORY = re.compile("(?i)allocat|out of ?memory|code: 1[12]\\b|os error 1[12]\\b|WouldBlock")
+PACKED = (".gz", ".zst", ".bz2", ".xz")
+CUT = re.compile("(?i)unexpected end of file|incomplete frame|end-of-stream|unexpected eof|ended before|too short")
+DAMAGED = re.compile("(?i)corrupt|checksum|invalid (data|block|stored|distance|code|gzip)|incorrect|descriptor|gzipped")
 MARKS = {b"PAR1": ".parquet", b"ARRO": ".arrow", b"PK\x03\x04": ".xlsx or .zip"}  # of files that are no text
 
 
@@ -129,8 +136,36 @@ def open_text(file: Path, encoding: str) -> Iterator[TextIO]:
         stream = _zstd(file)
     else:
         stream = file.open(**options)
-    with stream as text:
+    with stream as text, unpacking(file):
         yield text
+
+
+@contextmanager
+def unpacking(file: Path) -> Iterator[None]:
+    """What libraries say about packed data that end too soon or make no sense, in one sentence with the file."""
+    try:
+        yield
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        trouble = packed_trouble(file, error)
+        if trouble is None:
+            raise
+        raise ValueError(trouble) from None
+
+
+def packed_trouble(file: Path, error: BaseException) -> str | None:
+    """What is wrong with a packed file, if the error is about that.
+
+    >>> packed_trouble(Path("sales.csv.bz2"), EOFError())
+    'sales.csv.bz2 is cut: its packed data end before the table does. Copy or download it again'
+    >>> packed_trouble(Path("sales.csv"), OSError("disk full"))
+    """
+    if file.suffix.lower() not in PACKED:
+        return None
+    if isinstance(error, EOFError) or CUT.search(str(error)):
+        return f"{file.name} is cut: its packed data end before the table does. Copy or download it again"
+    if isinstance(error, (zlib.error, lzma.LZMAError)) or DAMAGED.search(str(error)):
+        return f"{file.name} is damaged: its packed data make no sense ({first_line(error)}). Copy or download it again"
+    return None
 
 
 def _zstd(file: Path) -> TextIO:
@@ -141,7 +176,7 @@ def _zstd(file: Path) -> TextIO:
     try:
         lines = pl.read_csv(file, n_rows=PROBE, truncate_ragged_lines=True, **options)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise ValueError(f"{file} cannot be unpacked: {first_line(error)}") from None
+        raise ValueError(packed_trouble(file, error) or f"{file} cannot be unpacked: {first_line(error)}") from None
     return StringIO("\n".join(lines.to_series().to_list()), newline="")
 
 
@@ -247,6 +282,8 @@ def _quote_trouble(error: str) -> str:
 
 def first_line(error: object) -> str:
     """What an error says first; a reader that broke down says nothing that helps."""
+    if NO_MEMORY.search(str(error)):
+        return "not enough memory, or too few threads, are allowed (ulimit -v, ulimit -u)"
     if type(error).__name__ == "PanicException":
         return "it is damaged, and its reader gave up. Write it again, or save it as CSV or Parquet"
     return (str(error).splitlines() or [type(error).__name__])[0][:200]

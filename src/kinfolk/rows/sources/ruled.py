@@ -31,13 +31,14 @@ def ruled_frame(
 
     def read(full: bool) -> Any:
         frame = source.frame(used, types=words, full=full)
-        frame = frame if lazy else frame.collect().lazy()
+        if frame.head(1).collect().height == 0:
+            raise ValueError(f"{source.root.name} has a header but no rows")
+        # Rows in memory are asked as such: a lazy frame of thousands of columns is planned anew for every question.
+        frame = frame if lazy else frame.collect()
         rules.read(frame.select(roles.features), source.decimal)
-        return frame
+        return frame.lazy()
 
     frame = read_typed(source, read)
-    if frame.head(1).collect().height == 0:
-        raise ValueError(f"{source.root.name} has a header but no rows")
     return frame.with_columns(_target(frame, rules, source, roles.target, advice))
 
 
@@ -47,11 +48,11 @@ def read_typed(source: Source, read: Any) -> Any:
     try:
         try:
             return read(False)
-        except (pl.exceptions.PolarsError, NarwhalsError):
+        except (pl.exceptions.PolarsError, NarwhalsError, OSError):
             if not source.text:
                 raise
             return read(True)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, NarwhalsError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, NarwhalsError, OSError) as error:
         raise source.explained(error) from None
 
 

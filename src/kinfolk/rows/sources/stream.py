@@ -116,7 +116,7 @@ def reported(
             yield batch
             seen += batch.height
             report(callback, stage, min(1.0, seen / max(expected, 1)) * source.size, source.size)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise source.explained(error, numbers) from None
     if seen < expected:  # of text, only about so many were expected
         report(callback, stage, source.size, source.size)
