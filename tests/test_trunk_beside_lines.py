@@ -321,3 +321,13 @@ def test_a_row_of_weight_two_counts_as_two():
     two = trunk_shares(repeated, lines[twice], trunk[twice], np.ones(3))
     assert one.share == pytest.approx(two.share)
     np.testing.assert_allclose(one.errors.squared, two.errors.squared)
+
+
+def test_a_sample_of_rows_says_of_trees_what_all_rows_say(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(0, 6, 1500), rng.normal(size=(1500, 2))])
+    y = X[:, 1] * (1 + X[:, 0]) + rng.normal(size=1500)
+    monkeypatch.setattr("kinfolk.estimators.gamtlcv.MOST_JUDGED", 500)
+    small = {"strengths": (1.0,), "ridges": (1.0,), "anchors": (0.0,), "cv": 3, "nonlinear": False}
+    model = GAMTLCV(task=0, trunk="auto", **small).fit(X, y)
+    assert model.trunk_gain_.mean < 0.02  # lines are all there is; a third of the squares beside all of them was 0.4

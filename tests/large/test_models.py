@@ -208,8 +208,8 @@ def test_a_failed_prediction_leaves_what_was_there(rows, tmp_path):
     frame, path = rows
     model = Independent(task="shop", penalty=1.0).fit(frame[X], frame["sales"])
     (tmp_path / "out.csv").write_text("old")
-    frame.assign(x1=[*[1.0] * 399, np.nan]).to_parquet(path)
-    with pytest.raises(ValueError, match="rows.parquet, rows from .* on: .*NaN.*column 'x1'"):
+    frame.assign(x1=[*[1.0] * 399, np.inf]).to_parquet(path)
+    with pytest.raises(ValueError, match="rows.parquet, rows from .* on: .*infinity.*column 'x1'"):
         predict_file(model, path, tmp_path / "out.csv", batch_rows=90)
     assert (tmp_path / "out.csv").read_text() == "old"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["out.csv", "rows.parquet"]

@@ -23,6 +23,7 @@ from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.registry import all_methods
 from kinfolk.progress import LONG, rest_of_fit
 from kinfolk.rows.kinds import WORDS
+from kinfolk.rows.sources.files import polars
 from kinfolk.rows.tables import task_name
 from kinfolk.rows.tasks import read_rows
 
@@ -34,16 +35,16 @@ def run(options: argparse.Namespace, console: Console) -> None:
     outputs = {"--out": (out, "model"), "--report": (options.report, "page")}
     check_outputs(outputs, options, console, inputs=(source.root,) if source else read_files(options.data))
     in_blocks = source is None or wants_stream(source, options)
-    if in_blocks and options.report:
-        console.note("no report is written, since it needs the rows in memory: use kinfolk report on a part of them")
+    if source is None and options.report:
+        console.note("no report is written, since no row leaves the database: use kinfolk report on some of them")
     rows = training_rows(source, options, console, lazy=in_blocks) if source else None
     started = perf_counter()
-    model, error = fit(rows, options, console, in_blocks=in_blocks)
+    model, error, rows = fit(rows, options, console, in_blocks=in_blocks)
     seconds = perf_counter() - started
     if seconds > LONG:
         console.note(rest_of_fit(seconds, "the report with the verdict" if options.report else "the verdict"))
     model.save(out, private=options.private)
-    report = write_page(model, rows, options, console) if rows and options.report and not in_blocks else None
+    report = write_page(model, rows, options, console) if rows and options.report else None
     kinds = rows.rules.found_kinds if rows else {}
     encoded = [name for name, kind in kinds.items() if kind in WORDS]
     size = "" if is_special(out) else f" ({in_words(out.stat().st_size)})"
@@ -66,19 +67,19 @@ def beside(table: Path) -> Path:
 
 def fit(
     rows: Training | None, options: argparse.Namespace, console: Console, *, in_blocks: bool
-) -> tuple[MultiTaskRegressor, float | None]:
-    """The fitted model, and its cross-validated error if it has one: RMSE, mean over tasks."""
+) -> tuple[MultiTaskRegressor, float | None, Training | None]:
+    """The fitted model, its cross-validated error if it has one (RMSE, mean over tasks), and rows for a report."""
     model, settings = method_of(options, console)
     if rows is None:
         fit_in_database(model, options, console)
-        return model, cross_validated_error(model)
+        return model, cross_validated_error(model), None
     model.set_params(features=rows.features(scale=not model.scales_itself))
     if in_blocks:
         if options.cv and not hasattr(model, "cv") and open_grid(model, settings):
             console.note(f"{model.name} takes the parameters that are not --set as they are by default")
-        fit_in_blocks(model, rows, options, console)
-        return model, cross_validated_error(model)
-    return fit_tuned(
+        rows = fit_in_blocks(model, rows, options, console)
+        return model, cross_validated_error(model), rows
+    tuned = fit_tuned(
         model,
         read_rows(rows.X, rows.y, task=options.task),
         cv=options.cv,
@@ -88,6 +89,7 @@ def fit(
         fixed=settings,
         callback=console.callback,
     )
+    return *tuned, rows
 
 
 def method_of(options: argparse.Namespace, console: Console) -> tuple[MultiTaskRegressor, dict[str, Any]]:
@@ -148,25 +150,44 @@ def gains_record(gains: Mapping[str, Gain]) -> dict[str, Any]:
     return {name: gain._asdict() for name, gain in gains.items()}
 
 
-def fit_in_blocks(model: MultiTaskRegressor, rows: Training, options: argparse.Namespace, console: Console) -> None:
-    """Fit from the statistics of a table that is read in blocks."""
-    from kinfolk.large.files import fit_source
+def fit_in_blocks(model: MultiTaskRegressor, rows: Training, options: argparse.Namespace, console: Console) -> Training:
+    """Fit to a table that is read in blocks; returns a sample of its rows, for what needs rows."""
+    from kinfolk.large.sampled import draw_rows, fit_sampled, sample_of
     from kinfolk.large.transformers import FeaturePlan, check_statistics_suffice, plan_features
     from kinfolk.rows.rules import TableRules
 
     source = rows.source
-    console.note(
-        f"{source.root.name} ({in_words(source.size)}) is read in blocks, and the model is made from statistics: "
-        "straight lines without curves and trees, which need all rows in memory"
-    )
     features = model.features
     if isinstance(features, TableRules):
         check_statistics_suffice(model)
         reading = FeaturePlan(features.fit(rows.X), tuple(features.get_feature_names_out()))
     else:
         reading = plan_features(model, rows.roles.features)
-    names = list(rows.X.collect_schema())
-    fit_source(model, source, names, rows.roles, reading, frame=rows.X, n_jobs=max(2, options.jobs))
+    drawn = draw_rows(model, source, rows.X, rows.roles, time=options.time)
+    frame = with_target(rows, console)
+    sample = sample_of(frame, drawn)
+    whole = sample.height == len(drawn.part)
+    part = (
+        "" if whole else f"; curves, trees, ends in time and the report are those of {sample.height:,} drawn at random"
+    )
+    console.note(
+        f"{source.root.name} ({in_words(source.size)}) is read in blocks: the model is that of all "
+        f"{len(drawn.part):,} rows{part}"
+    )
+    names = list(frame.collect_schema())
+    about = {"frame": frame, "drawn": drawn, "sample": sample, "n_jobs": max(2, options.jobs)}
+    fit_sampled(model, source, names, rows.roles, reading, callback=console.callback, **about)
+    return rows.in_memory(sample, options)
+
+
+def with_target(rows: Training, console: Console) -> Any:
+    """The rows that have a target, as a lazy frame; the others have told what the inputs are like."""
+    pl = polars()
+    target = pl.col(rows.roles.target)
+    count, missing = rows.X.select(pl.len(), target.is_null().sum().alias("missing")).collect().row(0)
+    if missing:
+        console.note(f"left out {missing:,} of {count:,} rows without a target")
+    return rows.X.filter(target.is_not_null()) if missing else rows.X
 
 
 def fit_in_database(model: MultiTaskRegressor, options: argparse.Namespace, console: Console) -> None:

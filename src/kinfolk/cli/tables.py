@@ -52,6 +52,14 @@ class Training:
             return StandardScaler() if scale else None
         return clone(rules).set_params(scale=scale, kinds=rules.found_kinds)
 
+    def in_memory(self, frame: Any, options: argparse.Namespace) -> Self:
+        """The same with the rows of a frame in memory."""
+        groups = frame[options.groups].to_numpy() if options.groups else None
+        time = frame[options.time].to_numpy() if options.time else None
+        X = frame.select(task_labels(frame[options.task], self.source).alias(options.task), *self.roles.features)
+        y = frame[options.target].to_numpy()
+        return replace(self, X=X, y=y, groups=in_order(groups, time, None, frame.height))
+
     def take(self, which: NDArray[np.bool_]) -> Self:
         """Some of the rows."""
         groups = None if self.groups is None else self.groups[which]
@@ -97,14 +105,12 @@ def wants_stream(source: Source, options: argparse.Namespace) -> bool:
 def training_rows(source: Source, options: argparse.Namespace, console: Console, *, lazy: bool = False) -> Training:
     """The task, the inputs and the target of a table, checked; what was left out or encoded is noted."""
     roles = _roles(source, options)
-    if options.time and lazy:
-        raise ValueError("--time puts rows in memory in order, and this table is read in blocks: leave --time out")
     given = {"categorical": tuple(options.categorical), "max_categories": options.max_categories}
     rules = TableRules(**given, learn=not lazy)  # blocks go by once: too late to learn from
     also = [options.time] if options.time else []
     frame = ruled_frame(source, roles, rules, _advice, also=also, lazy=lazy)
     frame = without_gaps(frame, list(roles.labels()), options, console)
-    frame, gaps = complete_rows(frame, roles, list(rules.rules_), source, console.note if lazy else None)
+    frame, gaps = complete_rows(frame, roles, list(rules.rules_), source, None)
     if gaps and options.impute is False:
         shown = ", ".join(f"{name!r} {count:,}" for name, count in [*gaps.items()][:5])
         raise ValueError(
@@ -120,13 +126,8 @@ def training_rows(source: Source, options: argparse.Namespace, console: Console,
     if options.groups and options.groups not in (options.task, options.target):
         console.note(f"column {options.groups!r} makes the folds and is no input")
     if lazy:
-        return Training(frame.select(used.used()), None, None, rules, source, used)
-    frame = frame.collect().rechunk()
-    task = task_labels(frame[options.task], source)
-    groups = frame[options.groups].to_numpy() if options.groups else None
-    groups = in_order(groups, frame[options.time].to_numpy() if options.time else None, None, frame.height)
-    X = frame.select(task.alias(options.task), *used.features)
-    return Training(X, frame[options.target].to_numpy(), groups, rules, source, used)
+        return Training(frame.select(list(dict.fromkeys([*used.used(), *also]))), None, None, rules, source, used)
+    return Training(None, None, None, rules, source, used).in_memory(frame.collect().rechunk(), options)
 
 
 def _roles(source: Source, options: argparse.Namespace) -> Roles:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
 from kinfolk.estimators.found import Chosen, Found
@@ -55,6 +56,7 @@ CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
 LEAST_CURVES = 0.01  # gain below which curves are not worth that coefficients are harder to read
 HALF_GUARD = 0.5  # for walks, as inputs alone tell along which; and in time, as few folds have large standard errors
 LEAST_TRUNK = 0.01  # share below which a trunk is not worth its trees
+InBlocks = Callable[[FeatureSearch], Folds]
 TRUNK_GUARD = 0.5  # of the guard: the graph is the best of many, and of the trunk one number is fitted, its share
 
 
@@ -174,6 +176,10 @@ class GAMTLCV(GraphRegressor):
         trees are left out without."""
         return self.nonlinear in (True, "auto") or is_regressor(self.trunk)
 
+    def folds_in_time(self, fold: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The last third of all parts."""
+        return last_third(fold)
+
     def folds_for(self, gram: GramStats, groups: Any) -> Any:
         """Twice as many folds where tasks share few rows."""
         if not isinstance(self.cv, Integral) or groups is not None or gram.n_tasks == 1 or not gram.is_shared():
@@ -197,6 +203,47 @@ class GAMTLCV(GraphRegressor):
         gram = rows.gram(inputs, names)
         model, stream = self._searched(rows, columns, inputs, gram, groups, streams=streams)
         columns = self.limited(columns, rows, inputs)
+        model = self._with_later(model, rows, columns, inputs, gram, groups, streams=streams)
+        return self.keep(replace(model, stream=stream if streams else None), columns)
+
+    def fit_sample(
+        self, rows: Rows, columns: Columns, fold: NDArray[np.intp], folds: Folds, in_basis: InBlocks, groups: Any
+    ) -> Self:
+        """As `fit_rows`, with the statistics of `folds` of all rows, and for what needs rows with a sample of them.
+
+        `fold` has the number of every row of the sample, and `in_basis` gives the statistics of all rows in other
+        features. Knots, trees, the reach of inputs and the order in time are those of the sample.
+        """
+        check_trunk(self.trunk)
+        inputs = columns.features(rows.table)
+        folds = folds if folds.distinct is not None else replace(folds, distinct=distinct_share(rows, None))
+        self.tell_rules(columns, rows, inputs, folds.total.feature_names)
+        data = TaskRows.of(rows, inputs, folds.total, fold, in_time=folds.in_time, columns=columns)
+        asked = self.nonlinear == "splines"
+        splines = None
+        if asked and folds.total.G.size <= MOST_NUMBERS:
+            _, splines = curves_of(data, "splines", fine=groups is None, random_state=self.random_state)
+        stream = Stream(folds, None, None if splines is None else replace(splines, folds=in_basis(splines)))
+        model = self._model_of(stream, columns, data, self.trunk)
+        if asked and splines is None and can_bend(inputs):
+            model = replace(model, details=model.details | {"nonlinear_gain_": None})
+        columns = self.limited(columns, rows, inputs).holding(folds.total)
+        gram = rows.gram(inputs, folds.total.feature_names)
+        return self.keep(self._with_later(model, rows, columns, inputs, gram, groups), columns)
+
+    def _with_later(
+        self,
+        model: Model,
+        rows: Rows,
+        columns: Columns,
+        inputs: Array,
+        gram: GramStats,
+        groups: Any,
+        *,
+        streams: bool = False,
+    ) -> Model:
+        """The model with one for later rows, if an input orders them in time, and with the name of that input."""
+        names = gram.feature_names
         untold = groups is None and isinstance(self.cv, Integral)  # time makes its own folds
         order = _time_input(rows, inputs) if untold else None
         if order is not None and not streams:
@@ -204,8 +251,7 @@ class GAMTLCV(GraphRegressor):
         name = time_column(rows) if untold else None
         if order is not None and names is not None:
             name = names[order]
-        model = replace(model, details=model.details | {"time_column_": name})
-        return self.keep(replace(model, stream=stream if streams else None), columns)
+        return replace(model, details=model.details | {"time_column_": name})
 
     def _searched(
         self, rows: Rows, columns: Columns, inputs: Array, gram: GramStats, groups: Any, *, streams: bool = False
@@ -214,7 +260,7 @@ class GAMTLCV(GraphRegressor):
         cv = self.folds_for(gram, groups)
         fold = fold_of_rows(rows, inputs, gram, cv=cv, groups=groups, random_state=self.random_state)
         in_time = isinstance(groups, InTime)
-        fold = last_third(fold) if in_time else fold
+        fold = self.folds_in_time(fold) if in_time else fold
         asked = self.nonlinear == "splines"
         no_trees = streams and not is_regressor(self.trunk)  # they would not know the rows that are yet to come
         trunk = None if no_trees else self.trunk
@@ -367,7 +413,7 @@ class GAMTLCV(GraphRegressor):
         trial = try_trunk(judged, self.trunk, callback=self.callback)
         chosen = found.chosen
         shares = found.shares_of(trial, chosen.mixture, judged)
-        mixture = replace(chosen.mixture, errors=shares.errors)
+        mixture = replace(chosen.mixture, errors=shares.on_all(chosen.mixture.errors))
         gain = found.search.gain(chosen.mixture, mixture)
         guard = self.guard * TRUNK_GUARD * (HALF_GUARD if found.search.folds.in_time else 1.0)
         helps = shares.share > LEAST_TRUNK and bool(gain.mean > guard * gain.standard_error)
@@ -375,7 +421,8 @@ class GAMTLCV(GraphRegressor):
         if not helps:
             return self._learn(replace(found, details=found.details | details))
         # What the graph gains is told beside the same trunk.
-        errors = found.shares_of(trial, chosen.without_graph, judged).errors
+        without = chosen.without_graph.errors
+        errors = found.shares_of(trial, chosen.without_graph, judged).on_all(without)
         chosen = replace(chosen, mixture=mixture, without_graph=replace(chosen.without_graph, errors=errors))
         model = self._learn(
             replace(found, chosen=chosen, details=found.details | details | {"gains_": found.gains(mixture)})

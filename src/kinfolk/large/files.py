@@ -205,11 +205,22 @@ def roles_for(model: MultiTaskRegressor, names: list[str], source: str, **given:
 def fit_parts(model: Model, parts: list[GramStats], roles: Roles, names: list[str], plan: FeaturePlan) -> Model:
     """Fit from the statistics of folds, or of all rows, and remember the columns for predict."""
     folds: Folds | None = folds_of_parts(parts, groups=roles.groups) if model.wants_folds() else None
-    gram = parts[0] if folds is None else folds.total
+    return fit_statistics(model, parts[0] if folds is None else folds.total, folds, roles, names, plan)
+
+
+def fit_statistics(
+    model: Model, gram: GramStats, folds: Folds | None, roles: Roles, names: list[str], plan: FeaturePlan
+) -> Model:
+    """The same from the statistics of all rows, and of folds for methods that cross-validate."""
     fitted = plan.fitted
     if plan.scaler is not None:
         gram, folds, fitted = standardised(gram, folds, plan.scaler)
-    seen = tuple(name for name in names if name == roles.task or name in roles.features)
-    columns = Columns(Schema(roles.task, seen, len(seen), gram.labels), fitted)
+    columns = columns_of(roles, names, gram, fitted)
     folds = None if folds is None else refilled(folds, columns.gaps)
     return model.keep(model.whole_model(gram, folds), columns)
+
+
+def columns_of(roles: Roles, names: list[str], gram: GramStats, fitted: Any) -> Columns:
+    """What predict needs to know about the table of these statistics."""
+    seen = tuple(name for name in names if name == roles.task or name in roles.features)
+    return Columns(Schema(roles.task, seen, len(seen), gram.labels), fitted)

@@ -99,7 +99,10 @@ def standardised(
         span = None if part.span is None else part.span - shift
         return replace(part, x_mean=np.where(part.n[:, None] > 0, part.x_mean - shift, 0.0), span=span).rescaled(scale)
 
-    parts = None if folds is None else Folds(moved(folds.total), tuple(moved(part) for part in folds.held_out))
+    parts = folds
+    if folds is not None:
+        own = None if folds.own is None else tuple(map(moved, folds.own))
+        parts = replace(folds, total=moved(folds.total), held_out=tuple(map(moved, folds.held_out)), own=own)
     return (moved(gram) if parts is None else parts.total), parts, scaler
 
 

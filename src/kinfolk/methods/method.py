@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
@@ -227,6 +228,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         if self.extrapolate == "linear":
             return columns
         return replace(columns, limits=trusted_limits(features[at.row], at.y, at.codes))
+
+    def folds_in_time(self, fold: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The folds by which this method judges in time, of all parts; -1 is never held out."""
+        return fold
 
     def folds_for(self, gram: GramStats, groups: Any) -> Any:
         """Folds for rows with these statistics: a number, or pairs of row positions."""

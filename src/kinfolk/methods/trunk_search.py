@@ -221,11 +221,23 @@ def _least(curves: dict[int, Array], folds: list[int]) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class TrunkShares:
-    """Shares of a trunk beside a mixture: in common, and (T,) by task; the errors of both together."""
+    """Shares of a trunk beside a mixture: in common, and (T,) by task.
+
+    Then the errors of both together on the rows that were judged, and the squared ones (k, T) of the mixture alone.
+    """
 
     share: float
     by_task: Array
     errors: Errors
+    alone: Array
+
+    def on_all(self, mixture: Errors) -> Errors:
+        """The errors of both on all rows, where a sample was judged: those of the mixture, times what the trunk made
+        of them on the sample. Sums over a sample beside sums over all rows would be a gain by themselves."""
+        if np.allclose(self.errors.rows, mixture.rows):
+            return self.errors
+        ratio = np.divide(self.errors.squared, self.alone, out=np.ones_like(self.alone), where=self.alone > 0)
+        return Errors(mixture.squared * ratio, mixture.rows)
 
     def beside(self, mixture: dict[str, float], shares: Array) -> tuple[dict[str, float], Array]:
         """Shares of the models of a mixture and of the trunk: common by name, and (T, M + 1) by task."""
@@ -257,7 +269,7 @@ def trunk_shares(data: TaskRows, lines: Array, trunk: Array, weight: Array) -> T
     by_task = share * (1 - away)
     shares = np.column_stack([1 - by_task, by_task])
     squared = np.stack([mixture_errors(fold, shares) for fold in by_fold])
-    return TrunkShares(share, by_task, Errors(squared, n))
+    return TrunkShares(share, by_task, Errors(squared, n), by_fold[..., 0, 0])
 
 
 def fit_trunk(trial: TrunkTrial, found: TrunkShares, X: Array | InBasis, data: TaskRows) -> Trunk:

@@ -254,6 +254,14 @@ class Columns:
         low = np.minimum(self.limits[0], X.min(axis=0))
         return replace(self, limits=np.array([low, np.maximum(self.limits[1], X.max(axis=0))]))
 
+    def holding(self, gram: GramStats) -> Self:
+        """The same with the means, and with limits that hold the rows, of statistics of more rows."""
+        span = gram.span
+        limits = self.limits
+        if limits is not None and span is not None:
+            limits = np.array([np.minimum(limits[0], span[0]), np.maximum(limits[1], span[1])])
+        return replace(self, limits=limits, means=gram.mean_features())
+
     def with_labels(self, labels: NDArray[Any]) -> Self:
         """The same for other tasks."""
         return replace(self, schema=replace(self.schema, labels=labels))

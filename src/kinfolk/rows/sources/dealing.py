@@ -43,6 +43,23 @@ class Dealer:
         return self.fold_of_group[groups]
 
 
+class Dealt:
+    """Folds that were drawn for all rows before, dealt in the order in which these come by."""
+
+    def __init__(self, fold: NDArray[np.intp], k: int) -> None:
+        self.fold = fold
+        self.k = k
+        self.next_row = 0
+
+    def deal(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """The fold of every row of a block."""
+        first = self.next_row
+        self.next_row += len(rows)
+        return self.fold[first : self.next_row]
+
+    deal_groups = deal
+
+
 def deal_rows(codes: NDArray[np.intp], so_far: Array, rng: np.random.Generator) -> NDArray[np.intp]:
     """A fold for every new row of tasks that have `so_far` (k, T) rows in the folds.
 

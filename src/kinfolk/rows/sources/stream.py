@@ -16,7 +16,7 @@ from kinfolk.rows.fold_numbers import folds_for_groups
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.moments import BLOCK_BYTES, Moments
 from kinfolk.rows.rules import TableRules
-from kinfolk.rows.sources.dealing import Dealer
+from kinfolk.rows.sources.dealing import Dealer, Dealt
 from kinfolk.rows.sources.files import Source, polars
 from kinfolk.rows.sources.roles import Roles
 from kinfolk.rows.tasks import check_lengths, checked_labels
@@ -45,7 +45,7 @@ def sum_source(
     source: Source,
     roles: Roles,
     *,
-    dealer: Dealer | None = None,
+    dealer: Dealer | Dealt | None = None,
     transform: Transform | None = None,
     names: tuple[str, ...] | None = None,
     batch_rows: int | None = None,
