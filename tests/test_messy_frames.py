@@ -155,3 +155,9 @@ def test_a_nullable_column_without_any_value_is_left_out_and_may_come_later(kind
     filled = MeanShrunk(task="shop").fit(BASE.assign(new=MINUTES / 2), Y)
     with pytest.warns(UserWarning, match=f"column 'new': {N} missing values, filled in as the mean of fit"):
         assert np.isfinite(filled.predict(BASE.assign(new=empty))).all()
+
+
+def test_tasks_that_are_true_and_false_are_the_same_in_every_type_of_column():
+    model = MeanShrunk(task="shop").fit(BASE.assign(shop=BASE.shop == "a"), Y)
+    nullable = BASE.assign(shop=pd.array(BASE.shop == "a", dtype="boolean"))
+    np.testing.assert_array_equal(model.predict(nullable), model.predict(BASE.assign(shop=BASE.shop == "a")))

@@ -7,15 +7,22 @@ line or a table.
 
 from __future__ import annotations
 
+import bz2
 import contextlib
+import gzip
 import io
+import lzma
 import sys
 import tempfile
 import warnings
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -23,8 +30,10 @@ import campaign
 from random_tables import FAULTS, FLAWS, LABELS, SCALES, SEEN, SOUND_LABELS, SPREADS, Case, ends_well, is_clear
 
 from kinfolk import load
+from kinfolk.baselines import Independent
 from kinfolk.cli import main as command
 from kinfolk.explain import kinship
+from kinfolk.large import predict_file
 from kinfolk.methods.registry import all_methods
 
 SMALL = {"strengths": (1.0,), "ridges": (1.0,), "anchors": (0.0,), "cv": 2}
@@ -36,6 +45,7 @@ QUICK = {
 METRICS = ("auto", "identity", "learned", "learned_full", "function")
 INTERCEPTS = ("free", "coupled", "shrunk", None)
 SELDOM = {"gamtlcv": 0.25, "rbf-gamtl": 0.08, "bmsl": 0.15, "ccmtl": 0.3, "tat": 0.4, "gamtl": 4.0}
+DOORS = 0.25  # share of the cases about where tables come from: lazy frames, columns left out, gaps, packed files
 COMMAND, REPORT = 0.02, 0.04  # shares of the cases that go through these doors
 ORDINARY, FAULTLESS = 0.5, 0.95  # shares of the tables
 NO_STD = ("bmsl", "ccmtl", "mssl", "tat", "mtrl", "gfl")
@@ -44,6 +54,8 @@ SUMMARY, QUANTILES = 0.1, (0.05, 0.5, 0.95)
 
 def one(rng: np.random.Generator) -> str:
     """One table; how it ended."""
+    if rng.random() < DOORS:
+        return AT_THE_DOORS[rng.integers(len(AT_THE_DOORS))](rng)
     case = drawn(rng)
     names = list(all_methods())
     weight = np.array([SELDOM.get(name, 1.0) for name in names])
@@ -168,6 +180,138 @@ def by_command(case: Case, name: str) -> str:
         assert not left, f"left behind: {left}"
         assert (folder / "m.kin").exists() == (ends[0] == 0)
     return "by command, fitted" if ends[0] == 0 else "by command, refused"
+
+
+def sales(rng: np.random.Generator) -> tuple[pd.DataFrame, pd.Series]:
+    """A table of numbers with two columns that name tasks, of many types, and its targets."""
+    n = int(rng.integers(24, 120))
+    labels = [lambda k: k, lambda k: k * 1.0, lambda k: f"no. {k}", lambda k: k > 0, lambda k: f"{k:03d}"]
+    kinds = rng.integers(len(labels), size=2)
+    region, shop = ([labels[kind](k) for k in rng.integers(0, 3, n).tolist()] for kind in kinds)
+    table = pd.DataFrame(
+        {"region": region, "shop": shop, "x": rng.normal(size=n), "z": 10 ** rng.uniform(-3, 3) * rng.normal(size=n)}
+    )
+    table["x"] += rng.choice([0.0, 1e3])
+    y = pd.Series(table.x * rng.normal() + rng.normal(size=n), name="y")
+    return table[list(rng.permutation(table.columns))], y
+
+
+def learner(task, rng: np.random.Generator):
+    """A method whose answer follows from the statistics alone."""
+    scaler = StandardScaler() if rng.random() < 0.5 else None
+    return Independent(task=task, penalty=float(10 ** rng.uniform(-1, 1)), features=scaler)
+
+
+def lazy_of(table: pd.DataFrame, rng: np.random.Generator):
+    """The table as a lazy frame of some engine, and what collects such frames."""
+    if rng.random() < 0.5:
+        return pl.from_pandas(table).lazy(), lambda frame: frame.collect().to_pandas()
+    relation = duckdb.connect().from_arrow(pl.from_pandas(table).to_arrow())
+    return relation, lambda frame: frame.pl().to_pandas()
+
+
+def several_task_columns(rng: np.random.Generator) -> str:
+    """A lazy frame whose task is named by two columns: the same tasks, lines and predictions as in memory."""
+    table, y = sales(rng)
+    model = learner(["region", "shop"], rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        here = clone(model).fit(table, y)
+        there = clone(model).fit(lazy_of(table.assign(y=y), rng)[0], "y")
+        assert here.tasks_.tolist() == there.tasks_.tolist(), (here.tasks_, there.tasks_)
+        close(there.coef_, here.coef_)
+        frame, collected = lazy_of(table.assign(row=np.arange(len(y))), rng)
+        found = collected(there.predict(frame)).sort_values("row")
+        close(found["prediction"].to_numpy(), here.predict(table))
+    return "several task columns, as in memory"
+
+
+def left_out_columns(rng: np.random.Generator) -> str:
+    """Wide targets, or a task by its position, beside columns that fit leaves out: the table of fit is predicted."""
+    table, y = sales(rng)
+    n = len(y)
+    extra = {
+        "row_id": rng.permutation(n) + 100,
+        "counter": np.arange(n),
+        "same": 3.0,
+        "nothing": pd.array([None] * n, "Int64"),
+    }
+    chosen = {name: extra[name] for name in rng.choice(list(extra), rng.integers(1, 4), replace=False)}
+    wide = rng.random() < 0.5
+    inputs = table[["x", "z"] if wide else ["x", "z", "shop"]].assign(**chosen)
+    inputs = inputs[list(rng.permutation(inputs.columns))]
+    target = pd.DataFrame({"s": y, "t": -y + table.x}) if wide else y
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = Independent(task=None if wide else list(inputs.columns).index("shop"), penalty=1.0).fit(inputs, target)
+        expected = model.predict(inputs)
+        assert np.isfinite(expected).all()
+        by_name = not wide or model.features_ is not None  # shared inputs that are plain numbers must be those of fit
+        turned = inputs[list(rng.permutation(inputs.columns))].assign(more="new") if by_name else inputs
+        assert np.array_equal(model.predict(turned), expected), "another order of columns, another prediction"
+        assert np.isfinite(model.score(inputs, target))
+    return "columns left out, predicted"
+
+
+def gaps_in_new_rows(rng: np.random.Generator) -> str:
+    """A gap in new rows is filled by the mean of fit: in memory, in lazy frames and in files."""
+    table, y = sales(rng)
+    table = table.drop(columns="region")
+    model = learner("shop", rng).fit(table, y)
+    new = table.copy()
+    column = str(rng.choice(["x", "z"]))
+    new.loc[rng.random(len(new)) < rng.choice([0.1, 1.0]), column] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = model.predict(new.fillna({column: table[column].mean()}))
+        convert = [lambda t: t, pl.from_pandas, lambda t: t.convert_dtypes()][rng.integers(3)]
+        close(model.predict(convert(new)), expected)
+        frame, collected = lazy_of(new.assign(row=np.arange(len(new))), rng)
+        close(collected(model.predict(frame)).sort_values("row")["prediction"].to_numpy(), expected)
+        with tempfile.TemporaryDirectory() as place:
+            new.to_parquet(Path(place) / "t.parquet")
+            out = predict_file(model, Path(place) / "t.parquet", Path(place) / "p.parquet")
+            close(pl.read_parquet(out)["prediction"].to_numpy(), expected)
+    return "gaps in new rows, filled"
+
+
+def cut_files(rng: np.random.Generator) -> str:
+    """A packed table that ends too soon: one line that says so; a whole one is fitted."""
+    table, y = sales(rng)
+    text = table.assign(y=y).to_csv(index=False).encode()
+    kind = str(rng.choice(list(PACKERS)))
+    whole = PACKERS[kind](text)
+    cut = rng.random() < 0.9
+    data = whole[: int(rng.integers(1, len(whole)))] if cut else whole
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place) / f"t.csv.{kind}"
+        file.write_bytes(data)
+        options = ["--task", "shop", "--target", "y", "--method", "independent", "--cv", "0"]
+        stream = ["--stream"] if rng.random() < 0.3 else []
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = command(["fit", str(file), *options, *stream, "--out", str(Path(place) / "m.kin"), "--quiet"])
+        assert code == int(cut), f"exit {code}: {err.getvalue()[-300:]}"
+        assert err.getvalue().count("\n") == code and "internal error" not in err.getvalue(), err.getvalue()[-300:]
+        assert not cut or f"t.csv.{kind} is cut" in err.getvalue(), err.getvalue()
+        assert (Path(place) / "m.kin").exists() != cut
+    return f"packed file, {'cut' if cut else 'whole'}"
+
+
+def by_zstd(text: bytes) -> bytes:
+    """Polars writes such files itself."""
+    packed = io.BytesIO()
+    pl.read_csv(text, infer_schema=False).write_csv(packed, compression="zstd")
+    return packed.getvalue()
+
+
+def close(found, expected) -> None:
+    """Equal but for the last digits."""
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * max(1.0, float(np.abs(expected).max())))
+
+
+PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress, "zst": by_zstd}
+AT_THE_DOORS = (several_task_columns, left_out_columns, gaps_in_new_rows, cut_files)
 
 
 def said(*arguments) -> int:

@@ -297,8 +297,8 @@ def _column_values(native: Any, name: str) -> NDArray[Any]:
             column = column.dictionary_decode()
         return column.to_numpy(zero_copy_only=False)
     if NULLABLE.fullmatch(str(getattr(column, "dtype", ""))) and hasattr(column, "isna"):
-        if column.dtype.kind in "iu" and not column.hasnans:  # labels may have more digits than floats
-            return column.to_numpy(dtype=np.uint64 if column.dtype == "UInt64" else np.int64)
+        if column.dtype.kind in "iub" and not column.hasnans:  # labels may have more digits than floats
+            return column.to_numpy(dtype={"i": np.int64, "u": np.uint64, "b": np.bool_}[column.dtype.kind])
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     if getattr(getattr(column, "dtype", None), "tz", None) is not None:  # pandas would give objects of its own
         return column.to_numpy(dtype="datetime64[us]")
