@@ -193,6 +193,7 @@ def ends_well(case: Case, model, *, may_warn: bool = True) -> Outcome | None:
             "(every task has|a fold leaves every task) a single row",
             "column .* names one task",
             "columns? .* follows? from ",
+            "the target (has two values|is counts|lies between)",
         )
         for note in notes:
             warnings.filterwarnings("ignore", message=note, category=UserWarning)

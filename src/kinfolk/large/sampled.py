@@ -18,10 +18,11 @@ from kinfolk.rows.gram import Array
 from kinfolk.rows.sources.dealing import Dealt, check_folds, folds_of_parts
 from kinfolk.rows.sources.files import Source, polars
 from kinfolk.rows.sources.roles import Roles
-from kinfolk.rows.sources.stream import Labels, plain_labels, sum_source
+from kinfolk.rows.sources.stream import Labels, checked_rows, plain_labels, sum_source
 from kinfolk.rows.tasks import Rows, read_rows
 from kinfolk.rows.time_order import InTime
 
+BASIS = 4  # copies of the functions of a block of rows that are there while its statistics are summed
 MOST_ROWS = 200_000  # of the sample, as of trees in memory; of every task one row more, if it has none among them
 
 
@@ -114,8 +115,10 @@ class _InBlocks:
         plan = self.plan
         roles = replace(self.roles, groups=None)
         transform = plan.transform
+        options = self.options
         if basis is not None:
             first = transform or _numbers
+            options = {**options, "batch_rows": checked_rows(None, BASIS * len(names or ()) + 2)}
 
             def transform(batch: Any) -> Array:
                 return np.asarray(basis.transform(first(batch)))
@@ -127,7 +130,7 @@ class _InBlocks:
             transform=transform,
             names=plan.names if basis is None else names,
             frame=self.frame.select(roles.used()),
-            **self.options,
+            **options,
         )
         if self.drawn.in_time:
             found = train_on_the_past(Folds.of_parts(parts))

@@ -35,7 +35,7 @@ OWN_TERMS = (1, 2, 3, 5, 8, MOST_TERMS)  # of every curve that a ridge per task 
 STEPS = 200  # of their mixed model: with more, errors change little beside what curves gain
 DRAFT_STEPS = 60  # the same on folds
 MOST_NUMBERS = 3_000_000  # in the statistics of splines: beyond, they cost more than all that is tried beside them
-MOST_VALUES = 20_000_000  # of the features of all rows
+MOST_VALUES = 300_000_000  # of the features of all rows, made block by block: beyond, they take minutes
 ENOUGH = 1000  # rows that show whether an input has several values
 
 
