@@ -87,3 +87,15 @@ def test_odd_tables_have_finite_components(flaw):
     for value in (found.mean, found.covariance, found.mean_error):
         assert np.isfinite(value).all()
     assert (found.covariance.diagonal() >= 0).all()
+
+
+def test_a_variance_beside_one_that_is_far_larger_is_no_less_than_zero():
+    """Slopes of 1e8 beside slopes that do not vary: their mean, less all of it again, is 0 only to rounding."""
+    rng = np.random.default_rng(1)
+    task = np.repeat(np.arange(20), 9)
+    X = rng.normal(size=(180, 3))
+    for size in 10.0 ** np.arange(4, 12):
+        W = np.column_stack([size * rng.normal(size=20), np.ones(20), np.ones(20)])
+        gram = GramStats.from_rows(X, np.einsum("nd,nd->n", X, W[task]) + 0.1 * rng.normal(size=180), task)
+        law = integrated_components(gram)
+        assert np.isfinite(law.covariance).all() and (np.diagonal(law.covariance) >= 0).all()

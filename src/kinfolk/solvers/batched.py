@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from kinfolk.rows.gram import TINY, Array, is_shared
+from kinfolk.solvers.tolerances import ROUNDING
 from kinfolk.threads import in_parts
 
 AT_ONCE = 2**22  # numbers of the matrices that one thread takes: 32 MB, which take a millisecond to read
@@ -136,6 +137,45 @@ def inverse_triangles(C: Array) -> Array:
     inverses[:, half:, half:] = lower
     inverses[:, half:, :half] = -lower @ (C[:, half:, :half] @ upper)
     return inverses
+
+
+def triangle_beside_identity(B: Array) -> Array:
+    """Lower triangles C_t with C_t C_t' = I + B_t'B_t, for B (T, p, q), from B alone: no size of B hides the identity.
+
+    >>> triangle_beside_identity(np.array([[[0.0, 0.0], [0.0, 1e20]]]))[0].diagonal().tolist()
+    [1.0, 1e+20]
+    """
+    q = B.shape[2]
+    identity = np.broadcast_to(np.eye(q), (len(B), q, q))
+    C = np.asarray(np.linalg.qr(np.concatenate([identity, B], axis=1), mode="r")).transpose(0, 2, 1)
+    C = C * np.where(np.diagonal(C, axis1=1, axis2=2) < 0, -1.0, 1.0)[:, None, :]
+    each = np.arange(q)
+    C[:, each, each] = np.maximum(C[:, each, each], 1.0)  # as it is without rounding
+    return C
+
+
+def solve_definite(A: Array, b: Array) -> Array:
+    """The v with A v = b for one symmetric matrix that is positive definite but for rounding; b is in its range."""
+    try:
+        return np.linalg.solve(A, b)
+    except np.linalg.LinAlgError:
+        return inverse_definite(A) @ b
+
+
+def inverse_definite(A: Array) -> Array:
+    """A^-1 of one such matrix, whatever the sizes of its unknowns; along directions that rounding hides it is 0.
+
+    >>> inverse_definite(np.array([[4.0, 0.0], [0.0, 1e-40]])).diagonal().round(6)
+    array([2.5e-01, 1.0e+40])
+    """
+    root = np.sqrt(np.diagonal(A).clip(0.0))
+    root = np.where(root > 0, root, 1.0)
+    scaled = A / root / root[:, None]
+    if not np.isfinite(scaled).all():
+        return np.full_like(A, np.nan)
+    value, vector = np.linalg.eigh(scaled)
+    kept = value > ROUNDING * max(float(value.max(initial=0.0)), TINY)
+    return (vector[:, kept] / value[kept]) @ vector[:, kept].T / root / root[:, None]
 
 
 def _solve(H: Array, b: Array) -> Array:

@@ -108,7 +108,8 @@ def _shape(data: Compressed, state: Likelihood) -> Array:
     if slopes.sum() > 1:
         mean = float(p[slopes].mean())
         excess = max(float(p[slopes].var(ddof=1) - variance[slopes].mean()), 0.0)
-        shape[slopes] = mean + (p[slopes] - mean) * excess / (excess + variance[slopes])
+        # A weighted mean, not mean + (p - mean) share: beside a variance far larger, 0 must not become negative.
+        shape[slopes] = (p[slopes] * excess + mean * variance[slopes]) / (excess + variance[slopes])
     return shape if shape.max() > 0 else (~data.fixed).astype(float)
 
 

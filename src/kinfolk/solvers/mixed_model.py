@@ -26,7 +26,15 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize, nnls
 
 from kinfolk.rows.gram import TINY, Array, is_shared
-from kinfolk.solvers.batched import inverse_triangles, row_dots, square_root, times, transposed_times
+from kinfolk.solvers.batched import (
+    inverse_triangles,
+    row_dots,
+    solve_definite,
+    square_root,
+    times,
+    transposed_times,
+    triangle_beside_identity,
+)
 from kinfolk.solvers.equations import NormalEquations
 from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import LAST_DIGIT, MARGIN, ROUNDING
@@ -193,7 +201,7 @@ def evaluate(data: Compressed, factor: Array) -> Likelihood:
     rows = S.reshape(-1, S.shape[2])
     A = data.copies * (rows.T @ rows)  # the sum of H_t, as one product
     U = data.basis
-    mean = U @ np.linalg.solve(U.T @ A @ U, U.T @ transposed_times(S, z).sum(axis=0))
+    mean = U @ solve_definite(U.T @ A @ U, U.T @ transposed_times(S, z).sum(axis=0))
     e = z - S @ mean
     error = data.remainder + float((e**2).sum())
     sigma2 = max(error / data.N, data.least_noise)
@@ -220,7 +228,11 @@ def _whitened(data: Compressed, factor: Array) -> tuple[Array, Array, float]:
     for tasks, q in data.blocks:
         R = data.R[tasks, -q:]
         # R P R' and not the square of R L, for which NumPy would choose a routine for symmetric products: half as fast.
-        C = np.linalg.cholesky(np.eye(q) + (R * variance if apart else R @ P) @ R.transpose(0, 2, 1))
+        V = np.eye(q) + (R * variance if apart else R @ P) @ R.transpose(0, 2, 1)
+        try:
+            C = np.linalg.cholesky(V)
+        except np.linalg.LinAlgError:  # where P is 1e16 times what the noise hides, the identity is lost in the sum
+            C = triangle_beside_identity((R @ factor).transpose(0, 2, 1))
         whiten = inverse_triangles(C)
         own = slice(None) if data.copies > 1 else tasks  # one matrix may serve all tasks
         z[own, -q:] = times(whiten, data.z[own, -q:])
@@ -377,9 +389,8 @@ def _quasi_newton(
         return evaluate(data, F @ (np.diag(x) if diagonal else x.reshape(p, p)))
 
     def function(x: Array) -> tuple[float, Array]:
-        try:
-            state = state_at(x)
-        except np.linalg.LinAlgError:  # a step so long that it overflows: the search comes back
+        state = state_at(x)
+        if not np.isfinite(state.deviance):  # a step so long that it overflows: the search comes back
             return (abs(start.deviance) + TOO_FAR) / T, np.zeros_like(x)
         slope = 2 * F @ (state.K @ state.factor) / T
         return state.deviance / T, np.diagonal(slope).copy() if diagonal else slope.ravel()
@@ -387,10 +398,11 @@ def _quasi_newton(
     def keep(intermediate_result: OptimizeResult) -> None:
         history.append(T * float(intermediate_result.fun))
 
-    Y = np.linalg.solve(F, start.factor)
+    Y = (vector / np.sqrt(1 + np.maximum(value, 0.0))) @ vector.T @ start.factor
     x = np.diagonal(Y).copy() if diagonal else Y.ravel()
     options = {"maxiter": max_iter, "maxfun": 3 * max_iter, "gtol": tol, "ftol": LAST_DIGIT, "maxcor": 20}
-    return state_at(minimize(function, x, jac=True, method="L-BFGS-B", callback=keep, options=options).x)
+    found = state_at(minimize(function, x, jac=True, method="L-BFGS-B", callback=keep, options=options).x)
+    return found if np.isfinite(found.deviance) else start
 
 
 def _without_negligible(data: Compressed, state: Likelihood) -> Likelihood:

@@ -138,7 +138,8 @@ def _in_units(
     d = gram.n_features
     W, c = equations.coefficients((state.mean + state.g @ state.P) @ units.T)
     mean = units @ state.mean
-    relative = units @ state.P @ units.T
+    root = units @ state.factor
+    relative = root @ root.T  # not units P units', whose diagonal rounding may leave negative
     covariance = state.sigma2 * relative
     level = float(c.mean())
     sd = np.nan
