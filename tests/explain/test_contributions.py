@@ -109,3 +109,27 @@ def test_contributions_say_that_they_are_those_of_the_mixture_that_predicts():
     np.testing.assert_allclose(found.split(X).sum(axis=1), model.predict(X))
     parts = [f"{share:.0%} {name}" for name, share in model.mixture_.items()]
     assert len(parts) > 1 and f"8 tasks of the mixture that predicts: {parts[0]}" in repr(found)
+
+
+def test_parts_add_up_where_columns_repeat_each_other_and_hardly_anything_pulls():
+    """Along a direction that no row looks into there is nothing to split, however small the penalty."""
+    rng = np.random.default_rng(2)
+    task = np.repeat(np.arange(5), 8)
+    x, z = rng.normal(size=(2, 40))
+    X = np.column_stack([task, x, z, x + z])
+    y = x * (1 + task) - z + 0.1 * rng.normal(size=40)
+    for model in (MeanShrunk(task=0, penalty=1e-9), Independent(task=0, penalty=1e-9), Pooled(task=0, penalty=1e-9)):
+        expected = model.fit(X, y).predict(X)
+        np.testing.assert_allclose(contributions(model).split(X).sum(axis=1), expected, atol=1e-7)
+
+
+def test_parts_add_up_where_noisier_tasks_count_less():
+    rng = np.random.default_rng(5)
+    task = np.repeat(np.arange(30), 9)
+    X = rng.normal(size=(270, 2)) + task[:, None] / 10
+    sd = np.where(task < 15, 0.1, 3.0)
+    y = (X * (1 + 0.5 * rng.normal(size=(30, 2)))[task]).sum(axis=1) + sd * rng.normal(size=270)
+    rows = np.column_stack([task, X])
+    model = RandomSlopes(task=0, noise="task").fit(rows, y)
+    assert np.ptp(model.noise_) > 0
+    np.testing.assert_allclose(contributions(model).split(rows).sum(axis=1), model.predict(rows), atol=1e-9)

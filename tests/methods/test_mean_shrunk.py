@@ -113,7 +113,6 @@ def test_texts_of_errors():
         MeanShrunk(task=0, ridge=-1).fit(X, y)
 
 
-@pytest.mark.filterwarnings("ignore:feature .* varies a million times less")
 @pytest.mark.parametrize("smallest", [1e-12, 1e-20, 1.0])
 def test_features_of_very_different_size_do_not_make_it_worse_than_the_means(smallest):
     X, y = draw((6, 7), d=4, seed=8)

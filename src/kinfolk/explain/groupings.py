@@ -187,7 +187,22 @@ def evidence(bordered: Array) -> Array:
     U = bordered[..., -1, :-1]
     # A factor exists if the last entry is larger than U' M^-1 U, which is at most U'U.
     bordered[..., -1, -1] = 2 + 2 * np.einsum("...r,...r->...", U, U)
-    L = np.linalg.cholesky(bordered)
+    try:
+        L = np.linalg.cholesky(bordered)
+    except np.linalg.LinAlgError:
+        return evidence_beyond_rounding(bordered[..., :-1, :-1], U)
     z = L[..., -1, :-1]
     logdet = np.log(np.diagonal(L, axis1=-2, axis2=-1)[..., :-1]).sum(axis=-1)
     return 0.5 * np.einsum("...r,...r->...", z, z) - logdet
+
+
+def evidence_beyond_rounding(M: Array, U: Array) -> Array:
+    """The same of M (..., r, r) and U (..., r) that rounding has made smaller than I: sums of numbers beyond 1e16.
+
+    >>> evidence_beyond_rounding(np.array([[2.0, 0.0], [0.0, -3.0]]), np.array([3.0, 0.0])).round(4)
+    np.float64(1.9034)
+    """
+    value, vector = np.linalg.eigh(M)
+    value = np.maximum(value, 1.0)
+    z = np.matmul(U[..., None, :], vector)[..., 0, :]
+    return 0.5 * (z**2 / value).sum(axis=-1) - 0.5 * np.log(value).sum(axis=-1)

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, logit
 
-from kinfolk.explain.groupings import Index, Messages, together
+from kinfolk.explain.groupings import Index, Messages, evidence_beyond_rounding, together
 from kinfolk.explain.joint import Joint, graph_of, joint_behind, own_residuals, position
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
@@ -36,6 +36,7 @@ from kinfolk.methods.structures import heaviest_edges
 from kinfolk.methods.uncertainty import moderated
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.batched import square_root, times
+from kinfolk.solvers.centre import blocks_around_centre
 from kinfolk.solvers.random_effects import fit_random_effects
 from kinfolk.solvers.tolerances import MARGIN
 from kinfolk.threads import on_few_threads
@@ -239,12 +240,14 @@ class CommonPopulation:
         information = G / noise[:, None, None]
         # X'(y - X mu) / sigma2: what the rows say beyond the mean of the population.
         away = (b - G @ self.mean) / noise[:, None]
-        widened = np.eye(len(self.mean)) + information @ V
-        smaller = np.linalg.inv(widened)
-        h = np.matmul(smaller, away[..., None])[..., 0]
+        p = len(self.mean)
+        # In K = V (I + G V)^-1, D' = (I + G V)^-1 and H = D'G nothing is lost where rows tell far more than V leaves.
+        K, _, D, H = (x.reshape(G.shape) for x in blocks_around_centre(information.reshape(-1, p, p), V))
+        h = np.matmul(away[..., None, :], D)[..., 0, :]
+        logdet = np.maximum(np.linalg.slogdet(np.eye(p) + information @ V)[1], 0.0)
         # The likelihood of e alone: it differs between widths, not between groupings.
-        constant = 0.5 * np.einsum("std,std->s", away @ V, h) - 0.5 * np.linalg.slogdet(widened)[1].sum(axis=-1)
-        return h @ R, R.T @ smaller @ information @ R, constant
+        constant = 0.5 * np.einsum("...i,...ij,...j->...", away, K, away).sum(axis=-1) - 0.5 * logdet.sum(axis=-1)
+        return h @ R, R.T @ H @ R, constant
 
     def messages(self, grams: Sequence[GramStats], noise: Array) -> Messages:
         """What every task says about the m of its group at all widths, in several sets of its statistics."""
@@ -338,7 +341,11 @@ def shrunk_noise(gram: GramStats) -> Array | None:
 
 def _evidence_of_sets(u: Array, N: Array) -> Array:
     """u' (I + N)^-1 u / 2 - log det (I + N) / 2 of pairs or tasks with the same N in S sets: (m, S) for u (m, r, S)."""
-    L = np.linalg.cholesky(np.eye(N.shape[-1]) + N)
+    M = np.eye(N.shape[-1]) + N
+    try:
+        L = np.linalg.cholesky(M)
+    except np.linalg.LinAlgError:
+        return evidence_beyond_rounding(M[:, None], np.moveaxis(u, 1, -1))
     z = np.linalg.solve(L, u)
     logdet = np.log(np.diagonal(L, axis1=1, axis2=2)).sum(axis=1, keepdims=True)
     return 0.5 * np.square(z).sum(axis=1) - logdet

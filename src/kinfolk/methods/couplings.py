@@ -17,7 +17,7 @@ from scipy import linalg
 from kinfolk.declared import holds
 from kinfolk.methods.linear_map import ErrorBlocks, Inverse, Scatter
 from kinfolk.rows.gram import Array
-from kinfolk.solvers.batched import square_root
+from kinfolk.solvers.centre import are_uneven, blocks_around_centre, column_sizes, inverse_for_centre, ridge_inverse
 from kinfolk.solvers.equations import NormalEquations
 from kinfolk.solvers.ridge import Spectrum
 from kinfolk.solvers.tolerances import MARGIN
@@ -32,6 +32,13 @@ class Coupling(Protocol):
 
     def inverse(self, equations: NormalEquations) -> Inverse:
         """N for tasks with these normal equations."""
+
+
+class HubCoupling(Coupling, Protocol):
+    """One with the form of a hub."""
+
+    def inverse(self, equations: NormalEquations) -> HubInverse:
+        """N in closed form."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +67,7 @@ class HubInverse:
     def columns(self, task: int) -> Array:
         """N_ts' for all s."""
         found = self.D @ (self.Z @ self.C[task].T)
-        found[task] += self.K[task]
+        found[task] += self.K[task].T
         return found
 
     def diagonal(self, tasks: NDArray[np.intp], scatter: Scatter) -> ErrorBlocks:
@@ -71,7 +78,8 @@ class HubInverse:
         back = common.transpose(0, 2, 1)
         cross = K @ G @ D @ back
         passed = self.D.transpose(0, 2, 1) @ self.G  # what task s passes on to the common part
-        noise = K @ G @ K + cross + cross.transpose(0, 2, 1) + common @ (passed @ self.D).sum(axis=0) @ back
+        own = K @ G @ K.transpose(0, 2, 1)
+        noise = own + cross + cross.transpose(0, 2, 1) + common @ (passed @ self.D).sum(axis=0) @ back
         # N_ts G_s - [s = t], squared about the covariance of tasks: again own block, cross and common part.
         own = K @ G - np.eye(G.shape[1])
         S = scatter.covariance
@@ -79,7 +87,7 @@ class HubInverse:
         among = (passed @ S @ passed.transpose(0, 2, 1)).sum(axis=0)
         pulled = own @ S @ own.transpose(0, 2, 1) + cross + cross.transpose(0, 2, 1) + common @ among @ back
         off = (own + common @ passed.sum(axis=0)) @ scatter.mean
-        return ErrorBlocks(K + common @ D.transpose(0, 2, 1), noise, pulled + off[:, :, None] * off[:, None, :])
+        return ErrorBlocks(K.transpose(0, 2, 1) + D @ back, noise, pulled + off[:, :, None] * off[:, None, :])
 
     def unknowns(self, b: Array) -> Array:
         """v_t = sum_s N_ts b_s for all t: the common part is summed once."""
@@ -101,15 +109,17 @@ class Hub:
     weights: Array | None = None
 
     def inverse(self, equations: NormalEquations) -> HubInverse:
-        """N, from a root F of the covariance."""
+        """N, in units of the columns: eigenvalues and cutoffs in raw units say nothing about the smaller ones."""
         w = 1.0 if self.weights is None else self.weights[:, None, None]
         G = w * equations.G
-        F = square_root(self.covariance)
-        # F may be singular (a coefficient that all tasks share), so the covariance itself is never inverted.
-        K = F @ np.linalg.inv(np.eye(len(F)) + F.T @ G @ F) @ F.T
-        C = np.eye(len(F)) - K @ G
-        Z = linalg.pinvh((G @ C).sum(axis=0) + self.centre, rtol=MARGIN)
-        return HubInverse(equations.G, w * K, C, w * C, Z)
+        size = column_sizes(G)
+        units = size * size[:, None]
+        scaled = G / units
+        centre = self.centre / units
+        K, C, D, H = blocks_around_centre(scaled, self.covariance * units)
+        Z = inverse_for_centre(H.sum(axis=0) + centre, scaled.sum(axis=0) + centre)
+        back = size / size[:, None]
+        return HubInverse(equations.G, w * K / units, C * back, w * D * back, Z / units)
 
 
 @holds(penalty="number infinite >=0")
@@ -126,7 +136,10 @@ class Alone:
         zero = np.zeros_like(G)
         if np.isinf(self.penalty):  # the task mean: no slope is left
             return HubInverse(G, zero, zero, zero, zero[0])
-        K = Spectrum.of(G, equations.b).inverse(self.penalty)
+        if are_uneven(G):
+            K = ridge_inverse(G, self.penalty)
+        else:
+            K = Spectrum.of(G, equations.b).inverse_on_rows(self.penalty)
         return HubInverse(G, np.broadcast_to(K, G.shape), zero, zero, zero[0])
 
 
@@ -140,8 +153,27 @@ class ToMean:
     ridge: float
 
     def inverse(self, equations: NormalEquations) -> HubInverse:
-        """N with K_t = C_t = (G_t + ridge + penalty)^-1."""
+        """N with K_t = C_t = (G_t + ridge + penalty)^-1; for the rows' right sides K is 0 where these see nothing."""
         G = equations.G
-        K = np.broadcast_to(Spectrum.of(G, equations.b).inverse(self.ridge + self.penalty), G.shape)
-        own = K @ (G + self.ridge * np.eye(G.shape[1]))
-        return HubInverse(G, K, K, K, self.penalty * linalg.pinvh(own.sum(axis=0), rtol=MARGIN))
+        if are_uneven(G):
+            return self.around_centre(*equations.shape).inverse(equations)
+        total = self.ridge + self.penalty
+        spectrum = Spectrum.of(G, equations.b).beside(total)
+        K = np.broadcast_to(spectrum.inverse_on_rows(total), G.shape)
+        C = np.broadcast_to(spectrum.inverse(total), G.shape)
+        share = spectrum.shrunk(total) * (spectrum.value + self.ridge)  # of K_t (G_t + ridge), without their product
+        own = (spectrum.vector * share[:, None, :]) @ spectrum.vector.transpose(0, 2, 1)
+        system = own.sum(axis=0) * (len(G) / len(own))
+        Z = self.penalty * linalg.pinvh(system, atol=spectrum.resolution(total), rtol=MARGIN)
+        return HubInverse(G, K, C, K, Z)
+
+    def around_centre(self, T: int, p: int) -> Hub | Alone:
+        """The same for T tasks with p unknowns as a hub; its centre is the mean of tasks, drawn to 0 by the ridge.
+
+        penalty ||w - m||^2 + ridge ||w||^2 is (penalty + ridge) ||w - c||^2 about c = penalty m / (penalty + ridge),
+        and beyond that ridge (penalty + ridge) / penalty ||c||^2.
+        """
+        if self.penalty == 0:
+            return Alone(self.ridge)
+        total = self.penalty + self.ridge
+        return Hub(np.eye(p) / total, np.eye(p) * (T * self.ridge * total / self.penalty))

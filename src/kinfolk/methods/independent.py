@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kinfolk.methods.couplings import Alone, Coupling
+from kinfolk.methods.couplings import Alone, HubCoupling
 from kinfolk.methods.parameters import parameters
 from kinfolk.methods.penalised import Penalised
 from kinfolk.rows.gram import Array, GramStats
@@ -51,7 +51,7 @@ class Independent(Penalised):
     def slopes(self, spectrum: Spectrum, penalty: float) -> Array:
         return spectrum.ridge(penalty)
 
-    def coupling(self, gram: GramStats, penalty: float) -> Coupling:
+    def coupling(self, gram: GramStats, penalty: float) -> HubCoupling:
         """None."""
         return Alone(penalty)
 

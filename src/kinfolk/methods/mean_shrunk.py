@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from kinfolk.methods.couplings import Coupling, ToMean
+from kinfolk.methods.couplings import HubCoupling, ToMean
 from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.penalised import Penalised
 from kinfolk.rows.gram import Array, GramStats
@@ -63,7 +62,7 @@ class MeanShrunk(Penalised):
     def slopes(self, spectrum: Spectrum, penalty: float) -> Array:
         return shrink_to_mean(spectrum, penalty, self.ridge)
 
-    def coupling(self, gram: GramStats, penalty: float) -> Coupling:
+    def coupling(self, gram: GramStats, penalty: float) -> HubCoupling:
         """The mean of all tasks."""
         return ToMean(penalty, self.ridge)
 
@@ -82,15 +81,13 @@ def shrink_to_mean(spectrum: Spectrum, penalty: float, ridge: float) -> Array:
     in which I - penalty H_t^-1 is written without the difference, exact at any penalty.
     """
     Q, copies = spectrum.vector, len(spectrum.b) / len(spectrum.vector)
-    # What rows may see in a direction but rounding hides (features of very different size) can outweigh the penalty.
-    hidden = (spectrum.value == 0) & (spectrum.floor > ridge + penalty)
-    spectrum = replace(spectrum, value=np.where(hidden, spectrum.floor, spectrum.value))
+    spectrum = spectrum.beside(ridge + penalty)
     inverse = spectrum.shrunk(ridge + penalty)
     own = inverse * (spectrum.value + ridge)
     mean = _least_norm(
         copies * _sum_of_products(Q, own),
         spectrum.rotated_back(inverse * spectrum.b).sum(axis=0),
-        _resolution(spectrum, ridge + penalty),
+        spectrum.resolution(ridge + penalty),
     )
     towards_mean = (mean @ Q) * penalty
     return spectrum.rotated_back(inverse * (spectrum.b + towards_mean))
@@ -113,9 +110,3 @@ def _least_norm(system: Array, target: Array, floor: float) -> Array:
     value, vector = np.linalg.eigh(system)
     seen = value > max(MARGIN * value[-1], floor)
     return vector[:, seen] @ ((target @ vector[:, seen]) / value[seen])
-
-
-def _resolution(spectrum: Spectrum, penalty: float) -> float:
-    """The least that the system of the mean tells: eigenvalues at their floor make as much."""
-    small = spectrum.floor[spectrum.floor < penalty]
-    return len(spectrum.b) / len(spectrum.vector) * float((small / (small + penalty)).sum())

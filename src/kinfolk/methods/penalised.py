@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from kinfolk.methods.constant_within import beside_common
-from kinfolk.methods.couplings import Coupling
+from kinfolk.methods.couplings import HubCoupling
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model, Part
 from kinfolk.methods.parameters import choice, number, parameters
-from kinfolk.methods.remarks import warn_of_lost_features
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.solvers.centre import are_uneven
 from kinfolk.solvers.equations import normal_equations
 from kinfolk.solvers.ridge import Path, Spectrum, choose_penalty, own_intercepts
 
@@ -44,6 +44,8 @@ class Penalised(MultiTaskRegressor):
 
     def prepare(self, gram: GramStats) -> Path:
         """What all penalties have in common, computed once."""
+        if are_uneven(gram.G):
+            return partial(self.in_units_of_columns, gram)
         spectrum = gram.once_if_small("spectrum", lambda: Spectrum.of(gram.G, gram.b))
 
         def model(penalty: float) -> tuple[Array, Array]:
@@ -51,6 +53,14 @@ class Penalised(MultiTaskRegressor):
             return W, own_intercepts(gram, W)
 
         return model
+
+    def in_units_of_columns(self, gram: GramStats, penalty: float) -> tuple[Array, Array]:
+        """Coefficients and intercepts at one penalty by the linear map of the targets.
+
+        Eigenvalues of G_t, which serve all penalties at once, are exact relative to the largest column only.
+        """
+        equations = normal_equations(gram, self.intercept_treatment())
+        return equations.coefficients(self.coupling(gram, penalty).inverse(equations).unknowns(equations.b))
 
     def slopes(self, spectrum: Spectrum, penalty: float) -> Array:
         """Coefficients (T, d) at one penalty."""
@@ -60,7 +70,7 @@ class Penalised(MultiTaskRegressor):
         """How far the normal equations are from holding."""
         raise NotImplementedError
 
-    def coupling(self, gram: GramStats, penalty: float) -> Coupling:
+    def coupling(self, gram: GramStats, penalty: float) -> HubCoupling:
         """What ties the tasks together."""
         raise NotImplementedError
 
@@ -92,7 +102,6 @@ class Penalised(MultiTaskRegressor):
         return beside_common(at_best, folds.total) if self.leaves_out_common(folds.total) else at_best(folds.total)
 
     def _at(self, gram: GramStats, penalty: float, **known: Any) -> Model:
-        warn_of_lost_features(gram)
         W, c = self.prepare(gram)(penalty)
         # V is W in the unknowns of the normal equations: the linear map must give back exactly these coefficients.
         equations = normal_equations(gram, self.intercept_treatment())

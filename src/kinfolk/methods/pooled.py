@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from kinfolk.methods.couplings import Coupling, Hub
+from kinfolk.methods.couplings import Hub, HubCoupling
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Model
 from kinfolk.methods.parameters import number, parameters
@@ -15,6 +15,7 @@ from kinfolk.methods.penalised import Penalised
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.batched import relative
+from kinfolk.solvers.centre import are_uneven
 from kinfolk.solvers.ridge import Path, Spectrum, own_intercepts
 from kinfolk.words import warn_user
 
@@ -70,10 +71,13 @@ class Pooled(Penalised):
 
     def prepare(self, gram: GramStats) -> Path:
         G, b, level = self._sums(gram)
+        uneven = are_uneven(G[None])
         spectrum = Spectrum.of(G[None], b[None])
         own_part = gram.n / (gram.n + self.shrinkage) if self.own_intercepts else np.zeros(gram.n_tasks)
 
         def model(penalty: float) -> tuple[Array, Array]:
+            if uneven or penalty == 0:  # of many minimisers that of least norm in units of the columns
+                return self.in_units_of_columns(gram, penalty)
             w = spectrum.ridge(penalty)[0]
             W = np.tile(w, (gram.n_tasks, 1))
             own = own_intercepts(gram, W)
@@ -97,7 +101,7 @@ class Pooled(Penalised):
         """Without own intercepts a column of ones, whose coefficient is pooled as well."""
         return "free" if self.own_intercepts and self.shrinkage == 0 else "coupled"
 
-    def coupling(self, gram: GramStats, penalty: float) -> Coupling:
+    def coupling(self, gram: GramStats, penalty: float) -> HubCoupling:
         """A centre, and around it at most the levels."""
         d = gram.n_features
         p = d + (self.intercept_treatment() == "coupled")

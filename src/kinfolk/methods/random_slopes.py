@@ -93,9 +93,9 @@ class RandomSlopes(MultiTaskRegressor):
         if gram.n.sum() <= 1 and gram.n_tasks == 1:
             raise ValueError("got n_samples=1, but a mixed model needs at least 2 rows")
         treatment = RANDOM_INTERCEPTS[self.intercept]
-        equations = normal_equations(gram, treatment)
-        found, noise = self._with_noise(gram, equations)
+        found, noise = self._with_noise(gram)
         self._warn_of(found)
+        equations = about_weighted_mean(gram, treatment, noise)
         settled = found.converged and not found.bounded
         coupling = _hub(found, None if (noise == 1).all() else 1 / noise)
         V = equations.unknowns(found.coef, found.intercept)
@@ -116,12 +116,13 @@ class RandomSlopes(MultiTaskRegressor):
             },
         )
 
-    def _with_noise(self, gram: GramStats, equations: NormalEquations) -> tuple[RandomEffects, Array]:
+    def _with_noise(self, gram: GramStats) -> tuple[RandomEffects, Array]:
         """The mixed model, and the noise of every task over that of a typical one."""
         found = self._fitted(gram)
         noise = np.ones(gram.n_tasks)
         for _ in range(NOISE_ROUNDS if self.noise == "task" else 0):
             before = noise
+            equations = about_weighted_mean(gram, RANDOM_INTERCEPTS[self.intercept], before)
             noise = noise_by_task(gram, found, equations, before)
             if (noise == before).all():  # the model is at hand
                 break
@@ -150,6 +151,17 @@ class RandomSlopes(MultiTaskRegressor):
             f"repeat others{or_diagonal}.",
             ConvergenceWarning,
         )
+
+
+def about_weighted_mean(gram: GramStats, treatment: str, noise: Array) -> NormalEquations:
+    """The normal equations about the origin of the mixed model, whose rows count as often as their noise is small.
+
+    Random levels vary there independently of slopes; about another origin they would not.
+    """
+    if treatment == "free" or (noise == 1).all():
+        return normal_equations(gram, treatment)
+    weighted = normal_equations(gram.scaled(1 / noise), treatment)
+    return normal_equations(gram, treatment, origin=(weighted.x0[0], float(weighted.y0[0])))
 
 
 def noise_by_task(gram: GramStats, found: RandomEffects, equations: NormalEquations, before: Array) -> Array:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf
-from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.rows.columns import Columns
 from kinfolk.rows.gram import LAST_DIGITS, Array, GramStats
 from kinfolk.rows.tasks import Rows
 from kinfolk.words import listed, warn_user
 
-LOST = 1e-12  # of the largest variance: below, eigenvectors of a Gram matrix mix what is left with rounding
 SAME = 1e-10  # of the variance of a feature: what is left of it beside others is rounding
 MOST = 1000  # features that are looked at for combinations: one factorisation of their matrix
 SECONDS = 2e-6  # of a search over folds by T d^3: measured for 5 tasks with 100 features, checked for 20 with 60
@@ -123,18 +121,6 @@ def warn_of_common_features(gram: GramStats | None, coef: Array, columns: Column
     if not coef[:, common].any():
         what = "it gets the coefficient 0, as there are too few tasks to tell what it does to their levels"
     warn_user(f"feature {_some_names(gram, common)} is constant within every task: {what}")
-
-
-def warn_of_lost_features(gram: GramStats) -> None:
-    """Columns so much smaller than others that their part of the Gram matrices is below its rounding."""
-    variance = np.diagonal(gram.G, axis1=1, axis2=2).sum(axis=0)
-    lost = (variance < LOST * variance.max()) & ~_constant(gram)
-    if lost.any():
-        warn_user(
-            f"feature {_some_names(gram, lost)} varies a million times less than others: its coefficients are lost in "
-            "rounding. Scale the features (features=StandardScaler()).",
-            ConvergenceWarning,
-        )
 
 
 def _constant(gram: GramStats) -> NDArray[np.bool_]:

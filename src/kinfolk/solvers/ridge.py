@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -47,6 +47,21 @@ class Spectrum:
     def inverse(self, penalty: float) -> Array:
         """(G_t + penalty)^-1, or the pseudo-inverse: one matrix if the tasks share their inputs."""
         return (self.vector * self.shrunk(penalty)[:, None, :]) @ self.vector.transpose(0, 2, 1)
+
+    def inverse_on_rows(self, penalty: float) -> Array:
+        """The same for right sides b_t of rows: 0 along directions that no row looks into, where they have rounding."""
+        weight = np.where(self.value > 0, self.shrunk(penalty), 0.0)
+        return (self.vector * weight[:, None, :]) @ self.vector.transpose(0, 2, 1)
+
+    def beside(self, penalty: float) -> Self:
+        """The same where rows may see in a direction what rounding hides, if that can outweigh the penalty."""
+        hidden = (self.value == 0) & (self.floor > penalty)
+        return replace(self, value=np.where(hidden, self.floor, self.value))
+
+    def resolution(self, penalty: float) -> float:
+        """The least that the sum over tasks of G_t / (G_t + penalty) tells: eigenvalues at their floor make as much."""
+        small = self.floor[self.floor < penalty]
+        return len(self.b) / len(self.vector) * float((small / (small + penalty)).sum())
 
     def ridge(self, penalty: float) -> Array:
         """argmin over w_t of w'G_t w - 2 b_t'w + penalty ||w||^2, for every task."""
