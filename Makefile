@@ -113,7 +113,7 @@ wheel: $(VENV)/.dev
 
 fuzz: $(VENV)/.dev
 	KINFOLK_FUZZ=1 $(BIN)/python -m pytest -q tests/hardening
-	for name in tables units futures model_files databases signals surroundings; do \
+	for name in tables sizes units futures model_files databases verdicts signals surroundings; do \
 	  OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/fuzz/$$name.py || exit 1; done
 
 bench: $(VENV)/.bench

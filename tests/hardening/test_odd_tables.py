@@ -309,3 +309,32 @@ def test_wide_targets_that_came_as_texts():
     assert np.array_equal(Independent().fit(X, Y.astype(str)).coef_, Independent().fit(X, Y).coef_)
     with pytest.raises(ValueError, match="y holds text like 'none'"):
         Independent().fit(X, np.where(Y > 1, "none", Y.astype(str)))
+
+
+def wild(seed):
+    """A rare column, a sum of two others, a target that is a line or the number of the task; weights 1e-6 to 1e6."""
+    rng = np.random.default_rng(seed)
+    T = int(rng.choice([2, 4, 25]))
+    task = np.arange(6 * T) % T
+    x, z = rng.normal(size=(2, len(task)))
+    rare = (np.arange(len(task)) == 3) * 1.0
+    X = np.column_stack([task, x, z, x + z, rare])
+    y = task * 1.0 if seed % 2 else x * (1 + task) + z
+    return X, y, 10 ** rng.uniform(-6, 6, size=len(task))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("noise", ["common", "task"])
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+def test_no_weights_lead_to_a_matrix_without_a_factor(covariance, noise):
+    for seed in range(40):
+        X, y, weight = wild(seed)
+        model = RandomSlopes(task=0, covariance=covariance, noise=noise).fit(X, y, weight)
+        assert np.isfinite(model.predict(X, return_std=True)).all(), seed
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_whatever_the_weights_there_is_a_summary():
+    for seed in range(30):
+        X, y, weight = wild(seed)
+        assert str(Independent(task=0).fit(X, y, weight).summary())
