@@ -296,3 +296,17 @@ def test_small_tasks_beside_a_large_one_have_levels_of_their_own():
     found = fit_random_effects(GramStats.from_rows(X, y, task))
     assert (np.diff(found.history) >= -1e-6).all()
     assert np.allclose(found.intercept, [0.0, 1.0, 2.0], atol=0.3)
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e8])
+def test_a_start_with_a_feature_that_never_varies_is_a_start_at_any_size(size):
+    rng = np.random.default_rng(4)
+    task = np.repeat(np.arange(12), 9)
+    X = rng.normal(size=(108, 3)) * [1.0, size, 0.0]
+    y = X[:, 0] * (1 + task / 9) + X[:, 1] / size + 0.1 * rng.normal(size=108)
+    gram = GramStats.from_rows(X, y, task)
+    near = fit_random_effects(gram)
+    started = fit_random_effects(gram, covariance="full", near=near)
+    once = fit_random_effects(gram, covariance="full")
+    assert len(started.history) < len(once.history)
+    np.testing.assert_allclose(started.history[-1], once.history[-1], rtol=1e-6)

@@ -209,6 +209,35 @@ def test_equal_variances_are_not_torn_apart_by_chance():
     assert np.ptp(moderated(ratio, np.full(50, 10.0))) < 0.5 * np.ptp(ratio)
 
 
+def test_intervals_of_unseen_tasks_know_that_few_tasks_show_how_tasks_differ():
+    """Levels of four tasks tell their variance with three degrees of freedom: as it is, 0.83 would be inside."""
+    inside = []
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        task = np.repeat(np.arange(4), 10)
+        x = rng.normal(size=40)
+        y = x + 2 * rng.normal(size=4)[task] + 0.3 * rng.normal(size=40)
+        model = RandomSlopes(task=0, unseen="mean").fit(np.column_stack([task, x]), y)
+        new = rng.uniform(-1, 1, size=200)
+        mean, std = model.predict(np.column_stack([np.full(200, 9), new]), return_std=True)
+        actual = new + 2 * rng.normal(size=200) + 0.3 * rng.normal(size=200)
+        inside.append((np.abs(actual - mean) <= FACTOR * std).mean())
+    assert 0.87 <= np.mean(inside) <= 0.93
+
+
+@pytest.mark.parametrize("task", [0, 99], ids=["known", "unseen"])
+@pytest.mark.parametrize("size", [1e150, 1e160, 1e300])
+def test_inputs_whose_squares_overflow_have_a_standard_deviation_too(task, size):
+    (X, y), *_ = simulate(0)
+    far = X[:2].copy()
+    far[:, 0] = task
+    far[:, 1] = 1e140, size
+    for method in (GAMTL, RandomSlopes):
+        model = method(task=0, unseen="mean", extrapolate="linear")
+        std = model.fit(X, y).predict(far, return_std=True)[1]
+        np.testing.assert_allclose(std[1] / std[0], size / 1e140, rtol=1e-6)
+
+
 def test_unseen_tasks_and_wide_targets_have_standard_deviations():
     train, (X, _), _ = simulate(1)
     model = GAMTL(task=0, unseen="mean").fit(*train)

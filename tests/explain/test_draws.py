@@ -81,6 +81,16 @@ def test_groups_of_wrong_length_are_refused():
         reweighted(table, y, [1, 2, 3])
 
 
+def test_noise_reaches_columns_of_small_numbers_beside_those_of_large_ones():
+    X, y, task = rows(3, T=2, d=2, n=(9, 12))
+    size = np.array([1e-7, 1e8])
+    source = FreshNoise.of(GramStats.from_rows(X * size, y, task), np.ones(2))
+    rng = np.random.default_rng(0)
+    b = np.array([source.draw(rng).b for _ in range(4000)]) / size
+    for t in range(2):
+        np.testing.assert_allclose(np.cov(b[:, t].T), source.gram.G[t] / size / size[:, None], rtol=0.1, atol=1.0)
+
+
 def test_no_noise_draws_the_statistics_themselves():
     stats = gram(8, T=4, d=6, n=(3, 9))
     assert_same(FreshNoise.of(stats, np.zeros(4)).draw(np.random.default_rng(0)), stats)

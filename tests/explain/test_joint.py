@@ -75,6 +75,12 @@ def test_own_residuals_are_those_of_least_squares_with_intercept():
         assert dof[t] == len(here) - 3
 
 
+def test_own_residuals_are_free_of_the_sizes_of_columns():
+    X, y, task = rows(3, T=3, d=2, n=(6, 9))
+    plain, uneven = (own_residuals(GramStats.from_rows(X * size, y, task)) for size in (1.0, [1e-7, 1e8]))
+    np.testing.assert_allclose(uneven, plain, rtol=1e-9)
+
+
 def test_the_noise_of_tasks_with_many_rows_is_found():
     model = GAMTL(strength=0.1).fit_gram(gram(5, T=5, d=3, n=(400, 500), noise=0.5))
     np.testing.assert_allclose(joint_of(model, "test").noise, 0.25, rtol=0.25)

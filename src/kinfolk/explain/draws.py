@@ -13,6 +13,7 @@ from kinfolk.rows.fold_numbers import common_rows
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.rows.tasks import Rows
 from kinfolk.solvers.batched import times, transposed_times
+from kinfolk.solvers.centre import are_uneven, column_sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,15 +30,18 @@ class FreshNoise:
     vectors: Array
     residual: Array
     dof: Array
+    scale: Array
 
     @classmethod
     def of(cls, gram: GramStats, noise: Array) -> Self:
         """Factors of every G_t, once."""
-        return cls(gram, noise, *spectrum(gram.G), *own_residuals(gram))
+        # Eigenvalues in raw units would hide the columns of small numbers beside those of large ones.
+        scale = column_sizes(gram.G) if are_uneven(gram.G) else np.ones(gram.n_features)
+        return cls(gram, noise, *spectrum(gram.rescaled(scale).G), *own_residuals(gram), scale)
 
     def draw(self, rng: np.random.Generator) -> GramStats:
         """One new set of statistics."""
-        along = transposed_times(self.vectors, self.gram.b)
+        along = transposed_times(self.vectors, self.gram.b / self.scale)
         # Outside the span of X one direction holds the observed residual; the others see noise alone.
         sd = np.sqrt(self.noise)
         outside = np.sqrt(self.residual) + sd * rng.normal(size=len(sd))
@@ -49,7 +53,7 @@ class FreshNoise:
         # The part of y'y that X explains is b'G^+ b; directions without inputs explain nothing.
         fitted = np.divide(along**2, self.values, out=np.zeros_like(along), where=self.values > 0).sum(axis=1)
         mean = self.gram.y_mean + sd / np.sqrt(np.maximum(self.gram.n, TINY)) * rng.normal(size=len(sd))
-        b = times(self.vectors, along)
+        b = times(self.vectors, along) * self.scale
         return replace(self.gram, b=b, y_mean=mean, yy=fitted + rest)
 
 

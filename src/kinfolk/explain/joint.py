@@ -20,6 +20,7 @@ from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.rows.gram import Array, GramStats, task_loss
 from kinfolk.rows.tasks import Rows
 from kinfolk.solvers.batched import times, transposed_times
+from kinfolk.solvers.centre import column_sizes
 from kinfolk.solvers.weights import solve_system
 
 DENSE_UNKNOWNS = 2000  # dT up to which the inverse of the weight system is formed
@@ -206,6 +207,7 @@ def own_residuals(gram: GramStats) -> tuple[Array, Array]:
     >>> own_residuals(gram)
     (array([6.]), array([1.]))
     """
+    gram = gram.rescaled(column_sizes(gram.G))  # in raw units a column of large numbers would hide the others
     value, vector = spectrum(gram.G)
     inside = value > 0
     along = transposed_times(vector, gram.b)

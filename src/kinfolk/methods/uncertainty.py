@@ -31,6 +31,7 @@ from kinfolk.solvers.tolerances import LAST_DIGIT
 
 LEAST_TRAINING = 0.5  # share of the rows of a small task that the models of folds had
 MISFIT = 3.0  # standard errors
+HUGE = 1e100  # numbers beyond are divided by before they are squared
 LEAST_FREEDOM = 1e-9  # of the rows: degrees of freedom below are rounding
 
 
@@ -93,7 +94,9 @@ class PartErrors:
             mean[-1] += law.y0 - equations.y0[0]
         to_unknowns = unit[:, None] * to_unknowns
         if equations.basis is not None:
-            to_unknowns = np.linalg.pinv(equations.basis) @ to_unknowns
+            size = np.sqrt((equations.basis**2).sum(axis=1))[:, None]
+            size = np.where(size > 0, size, 1.0)
+            to_unknowns = np.linalg.pinv(equations.basis / size) @ (to_unknowns / size)
         return cls(part, Scatter(to_unknowns @ mean, to_unknowns @ law.covariance @ to_unknowns.T))
 
     def blocks(self, tasks: NDArray[np.intp]) -> ErrorBlocks:
@@ -148,11 +151,9 @@ class Uncertainty:
         away = np.zeros(len(X))
         for errors in self.parts:
             S = self.covariance(errors, tasks)[position]
-            rows = errors.part.design(X, codes)
-            variance = np.einsum("np,npq,nq->n", rows, S, rows)
             # The standard deviation of a sum is at most the sum of those of its terms, and parts err alike.
-            away += errors.part.shares[codes] * np.sqrt(np.maximum(variance, 0.0))
-        return self.wider * np.sqrt(self.noise[codes] * self.level[codes] + self.kappa * away**2)
+            away += errors.part.shares[codes] * deviations(errors.part.design(X, codes), S)
+        return self.wider * np.hypot(np.sqrt(self.noise[codes] * self.level[codes]), np.sqrt(self.kappa) * away)
 
     def covariance(self, errors: PartErrors, tasks: NDArray[np.intp]) -> Array:
         """Second moments of the errors of a part's unknowns, for some tasks: (k, p, p)."""
@@ -162,8 +163,13 @@ class Uncertainty:
     def of_strangers(self, X: Array, lines: float = 1.0) -> Array:
         """Standard deviation at rows of tasks nobody has seen, of whose prediction lines have that share."""
         rows = np.column_stack([X - self.law.x0, np.ones(len(X))])
-        between = np.einsum("np,pq,nq->n", rows, self.law.covariance + self.law.mean_error, rows)
-        return np.sqrt(np.maximum(self.noise.mean() + lines**2 * between, 0.0))
+        between = deviations(rows, (self.law.covariance + self.law.mean_error)[None])
+        std = np.hypot(np.sqrt(self.noise.mean()), lines * between)
+        # Every variance between tasks is estimated from T tasks: with the degrees of freedom f of their sum
+        # (Satterthwaite 1946), a normal interval must be as wide as that of Student's distribution at 90 %.
+        sd = lines * np.abs(rows) * np.sqrt(np.diagonal(self.law.covariance)) / np.maximum(std, TINY)[:, None]
+        freedom = (len(self.noise) - 1) / np.maximum((sd**4).sum(axis=1), TINY)
+        return std * np.sqrt(1 + 2 / np.maximum(freedom - 2, 1.0))
 
     def of_coefficients(self) -> Array:
         """Standard errors of every task's intercept and slopes, (T, d + 1)."""
@@ -267,6 +273,19 @@ def uncertainty(
         return known
     balance = ErrorBalance.of(known, gram, held_out)
     return replace(known, kappa=balance.kappa, wider=balance.wider)
+
+
+def deviations(rows: Array, S: Array) -> Array:
+    """Standard deviations (n,) of x_n'e for rows (n, p) and covariances of e (n, p, p), or one for all (1, p, p).
+
+    >>> deviations(np.array([[3.0, 4.0], [3e200, 4e200]]), np.eye(2)[None])
+    array([5.e+000, 5.e+200])
+    """
+    size = np.abs(rows).max(axis=1, initial=0.0)
+    size = np.where(size > HUGE, size, 1.0)
+    rows = rows / size[:, None]
+    S = np.broadcast_to(S, (len(rows), *S.shape[1:]))
+    return size * np.sqrt(np.maximum(np.einsum("np,npq,nq->n", rows, S, rows), 0.0))
 
 
 def relative_noise(

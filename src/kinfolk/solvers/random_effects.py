@@ -123,7 +123,9 @@ def fit_random_effects(
         data = replace(data, least_noise=max(data.least_noise, SATURATED_NOISE * within))
     start = None
     if near is not None:
-        back = np.linalg.pinv(units)
+        size = np.sqrt((units**2).sum(axis=1))[:, None]  # of coefficients, which may differ by any power of ten
+        size = np.where(size > 0, size, 1.0)  # a feature that never varies has none
+        back = np.linalg.pinv(units / size) / size.T
         start = back @ near.relative_covariance @ back.T
     found = maximise(data, diagonal=diagonal, tol=tol, max_iter=max_iter, near=start)
     at_least = found.value.sigma2 <= data.least_noise
