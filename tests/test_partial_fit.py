@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kinfolk import GAMTLCV, RBFGAMTL, load
+from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, load
 from kinfolk.rows.fold_numbers import assign_folds
 from kinfolk.rows.sources.dealing import deal_rows
 from problems import frame
@@ -113,3 +113,16 @@ def test_a_stream_goes_on_after_loading(method, tmp_path):
 def test_a_fit_that_kept_no_folds_says_how_to_begin():
     with pytest.raises(AttributeError, match="Begin with partial_fit"):
         GAMTLCV(**QUICK).fit(TABLE, Y).partial_fit(TABLE, Y)
+
+
+def test_in_parts_and_at_once_agree_where_the_target_is_the_number_of_the_task():
+    """Slopes do not vary then: a search that ends near zero and one that ends at it would have different metrics."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        task = rng.permutation(np.arange(60) % 5)
+        X = np.column_stack([task, rng.normal(size=(60, 2))])
+        y = task + 0.5  # whole numbers would be counts
+        one, parts = (GAMTL(task=0, metric="learned", intercept="coupled") for _ in range(2))
+        one.fit(X, y)
+        parts.partial_fit(X[:40], y[:40]).partial_fit(X[40:], y[40:])
+        np.testing.assert_allclose(parts.predict(X), one.predict(X), atol=1e-9)

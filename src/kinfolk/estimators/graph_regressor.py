@@ -44,7 +44,9 @@ class GraphRegressor(MultiTaskRegressor):
         """Merge new rows into the statistics and solve again; earlier rows are not needed.
 
         The first call is `fit`. Without forgetting the result is that of one fit on all rows (with `features`, and of
-        `RBFGAMTL` input weights, centres and widths, as fitted on the first). New tasks may appear.
+        `RBFGAMTL` input weights, centres and widths, as fitted on the first). New tasks may appear. Of methods that
+        cross-validate it is that of one fit with the folds that the rows were dealt to: those that `fit` draws may
+        choose other parameters, as those of another `random_state`.
 
         Methods that cross-validate deal every new row to a fold, where it stays, and search again: the rows of a task
         go to the folds in turn, as they come, first to those that have least of it. They must begin with `partial_fit`,

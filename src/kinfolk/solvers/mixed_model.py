@@ -43,6 +43,7 @@ LEAST_NOISE = 1e-10  # of sigma2 over the variance of y: exact fits would have a
 SINGULAR = 1e-11  # eigenvalues of a pooled Gram matrix below this share of the largest: directions nobody has seen
 TOO_FAR = 1e12  # deviance above that of the start
 NEGLIGIBLE = 1e-8  # variances below this, in units of what one task's data can tell, are zero
+SMALL = 1e-4  # variances below this, in the same units, are zero if that is no less likely
 EM_STEPS = 30  # before L-BFGS; fewer leave it a poor scaling
 NEAR_STEPS = 3  # the same from a start near the maximum
 BLOCK = 1024  # tasks whitened at a time: temporaries stay in the cache
@@ -406,7 +407,12 @@ def _quasi_newton(
 
 
 def _without_negligible(data: Compressed, state: Likelihood) -> Likelihood:
-    """The variances that the likelihood drives to zero, at zero."""
+    """The variances that the likelihood drives to zero, at zero, however early the search for them has ended."""
     sd = np.abs(np.diagonal(state.factor))
-    tiny = (sd**2 < NEGLIGIBLE) & (np.diagonal(state.K) > 0)
-    return evaluate(data, np.diag(np.where(tiny, 0.0, sd)))
+    falls = np.diagonal(state.K) > 0
+    sd = np.where(falls & (sd**2 < NEGLIGIBLE), 0.0, sd)
+    state = evaluate(data, np.diag(sd))
+    small = falls & (sd > 0) & (sd**2 < SMALL)
+    if not small.any():
+        return state
+    return min(evaluate(data, np.diag(np.where(small, 0.0, sd))), state, key=lambda one: one.deviance)
