@@ -278,7 +278,9 @@ class CommonPopulation:
             e = rng.normal(size=W.shape)
             sets.append(times(self.gram.G[tasks], W) + times(noise_root, e))
         observed, *unrelated = [evidence_of_kin(ratio) for ratio in self.ratios(np.stack(sets), tasks).T]
-        # If nobody is kin the observed set is one of 1 + NULL_SETS that are alike, so that the level is exact.
+        # If nobody is kin the observed set is one of 1 + NULL_SETS that are alike, so that the level would be exact
+        # were the population known. Estimated from these very tasks, it suits them better than those drawn: the true
+        # level is lower (docs/explanations.md).
         return (1 + sum(one >= observed for one in unrelated)) / (1 + NULL_SETS)
 
 
