@@ -247,3 +247,9 @@ def test_postgres_runs_no_two_commands_at_once_wherever_they_come_from(server, p
         engine.ibis.raw_sql("commit; drop table victim")
     engine.close()
     assert victim() == before
+
+
+def test_a_kind_of_database_that_nobody_knows_is_an_error(capsys):
+    address = "nosuch://me@server/shop"
+    assert main(["fit", address, "--query", "select 1", "--task", "a", "--target", "b"]) == 1
+    assert "nosuch:// is no kind of database that is known" in capsys.readouterr().err

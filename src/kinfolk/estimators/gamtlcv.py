@@ -51,6 +51,7 @@ MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's 
 LEAST_VARIANCE = 1e-9  # of features of variance 1, in a direction in which rows do not differ but by rounding
 FARTHEST = 2.0  # standard deviations of the difference to lines: it is held to these beyond the training rows
 BEST_OF_SEVERAL = 1.2  # of the guard: graphs are the best of several, and on noise win more often than one would
+NEVER = 1e9  # guard that no graph passes
 FINALISTS = 4  # graphs that may share in the mixture
 CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
 LEAST_CURVES = 0.01  # gain below which curves are not worth that coefficients are harder to read
@@ -280,27 +281,20 @@ class GAMTLCV(GraphRegressor):
             model = replace(model, details=model.details | {"nonlinear_gain_": None})
         return model, stream
 
-    def _beyond(
-        self, model: Model, rows: Rows, columns: Columns, inputs: Array, gram: GramStats, order: int
-    ) -> Model | None:
+    def _beyond(self, model: Model, rows: Rows, columns: Columns, inputs: Array, gram: GramStats, order: int) -> Model:
         """The model of rows that come later than all of fit: what predicted the last rows best from those before.
 
         Random rows ask how well gaps are filled in, where curves and walks win; what comes later is another question.
-        The graph has the parameters that random rows have chosen. Among many tasks a second search would find nearly
-        the same lines, and those of the first one serve.
+        The graph has the parameters that random rows have chosen. Among many tasks lines without a graph are searched.
         """
         when = inputs[:, order]
         after = (order, float(when.max()))
-        if len(model.labels) >= MANY:
-            return (
-                None
-                if model.bound is None
-                else replace(model.bound.lines, columns=replace(columns, basis=None), after=after)
-            )
         point = model.details.get("best_params_", {})
         axes = {"strengths": "strength", "neighbors": "neighbors", "anchors": "anchor", "metrics": "metric"}
         fixed = {name: (point[key],) for name, key in axes.items() if key in point}
         again = clone(self).set_params(callback=None, ridges=self.ridges[-1:], **fixed)
+        if len(model.labels) >= MANY:  # all but the methods without a graph would take longer than the first search
+            again.set_params(nonlinear=False, trunk=None, guard=NEVER)
         later, _ = again._searched(rows, columns, inputs, gram, InTime(np.unique(when, return_inverse=True)[1]))
         basis = later.details.get("rbf_", later.details.get("splines_"))
         return replace(later, columns=replace(columns, basis=basis), after=after, structure=None)

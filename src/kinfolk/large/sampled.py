@@ -134,6 +134,8 @@ class _InBlocks:
         )
         if self.drawn.in_time:
             found = train_on_the_past(Folds.of_parts(parts))
+        elif self.drawn.k == 1:
+            found = Folds.of_parts(parts)
         else:
             found = folds_of_parts(parts, groups=self.roles.groups)
         return replace(found, distinct=self.drawn.distinct)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.methods.model import Model
+from kinfolk.rows.columns import Columns
 from kinfolk.rows.gram import Array
 from kinfolk.rows.sources.frames import with_joint
 
@@ -49,16 +50,21 @@ def predict_frame(model: Model, frame: Any, *, unseen: str = "mean", return_std:
     lazy, by_task = _lookup(rows, task, model.labels, np.column_stack([intercept, coef]), unseen)
     prediction = by_task(0)
     for j, name in enumerate(features):
-        value = nw.col(name).cast(nw.Float64)
-        if columns.means is not None:
-            mean = columns.means[None] if scaler is None else scaler.inverse_transform(columns.means[None])
-            value = nw.when(~value.is_nan()).then(value).otherwise(nw.lit(float(mean[0, j])))
-        if columns.limits is not None and np.isfinite(columns.limits[:, j]).all():
-            low, high = columns.limits[:, j] if scaler is None else scaler.inverse_transform(columns.limits)[:, j]
-            value = value.clip(float(low), float(high))
-        prediction = prediction + value * by_task(j + 1)
+        prediction = prediction + _within_limits(nw.col(name).cast(nw.Float64), columns, j) * by_task(j + 1)
     given = nw.from_native(frame).collect_schema().names()
     return lazy.with_columns(prediction.alias("prediction")).select(*given, "prediction").to_native()
+
+
+def _within_limits(value: Any, columns: Columns, j: int) -> Any:
+    """Feature j of every row, in the units of the frame: the mean of fit for a gap, and no farther than is trusted."""
+    scaler = columns.transformer
+    if columns.means is not None:
+        mean = columns.means[None] if scaler is None else scaler.inverse_transform(columns.means[None])
+        value = nw.when(~value.is_nan()).then(value).otherwise(nw.lit(float(mean[0, j])))
+    if columns.limits is None or not np.isfinite(columns.limits[:, j]).all():
+        return value
+    low, high = columns.limits[:, j] if scaler is None else scaler.inverse_transform(columns.limits)[:, j]
+    return value.clip(float(low), float(high))
 
 
 def _lookup(frame: Any, task: str, labels: NDArray[Any], numbers: Array, unseen: str) -> tuple[Any, Any]:

@@ -21,6 +21,7 @@ from kinfolk.solvers.mixed_model import SINGULAR, rows_of_gram
 from kinfolk.solvers.tolerances import ROUNDING
 
 LARGE = 1e6  # tr M_t from which differences would lose six of sixteen digits
+MOST_ROOT = 1e16  # of P, in units of the columns: less pull is none, and the QR of rows so unequal would lose it
 UNEVEN = 1e3  # ratio of the sizes of columns from which eigenvalues of G_t in raw units say little of the smaller one
 
 
@@ -63,6 +64,7 @@ def are_uneven(G: Array) -> bool:
 def blocks_around_centre(G: Array, P: Array) -> Blocks:
     """K, C, D and H for G (T, p, p) and P (p, p), which may lack rank."""
     s, U = _root(P)
+    s = np.minimum(s, MOST_ROOT)
     F = U * s
     M = F.T @ G @ F
     p = len(P)
