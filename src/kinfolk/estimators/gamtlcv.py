@@ -52,6 +52,7 @@ LEAST_VARIANCE = 1e-9  # of features of variance 1, in a direction in which rows
 FARTHEST = 2.0  # standard deviations of the difference to lines: it is held to these beyond the training rows
 BEST_OF_SEVERAL = 1.2  # of the guard: graphs are the best of several, and on noise win more often than one would
 NEVER = 1e9  # guard that no graph passes
+MOST_SEARCHED = 2500  # tasks, up to which later rows have a search of their own
 FINALISTS = 4  # graphs that may share in the mixture
 CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
 LEAST_CURVES = 0.01  # gain below which curves are not worth that coefficients are harder to read
@@ -281,14 +282,20 @@ class GAMTLCV(GraphRegressor):
             model = replace(model, details=model.details | {"nonlinear_gain_": None})
         return model, stream
 
-    def _beyond(self, model: Model, rows: Rows, columns: Columns, inputs: Array, gram: GramStats, order: int) -> Model:
+    def _beyond(
+        self, model: Model, rows: Rows, columns: Columns, inputs: Array, gram: GramStats, order: int
+    ) -> Model | None:
         """The model of rows that come later than all of fit: what predicted the last rows best from those before.
 
         Random rows ask how well gaps are filled in, where curves and walks win; what comes later is another question.
-        The graph has the parameters that random rows have chosen. Among many tasks lines without a graph are searched.
+        The graph has the parameters that random rows have chosen. Among many tasks lines without a graph are searched,
+        and among very many the lines of the first search serve: a second one would take longer.
         """
         when = inputs[:, order]
         after = (order, float(when.max()))
+        if len(model.labels) > MOST_SEARCHED:
+            bound = model.bound
+            return None if bound is None else replace(bound.lines, columns=replace(columns, basis=None), after=after)
         point = model.details.get("best_params_", {})
         axes = {"strengths": "strength", "neighbors": "neighbors", "anchors": "anchor", "metrics": "metric"}
         fixed = {name: (point[key],) for name, key in axes.items() if key in point}
