@@ -251,7 +251,8 @@ class PostgreSQL(Standard):
         given = {name: value for name, value in given.items() if value} | parameters
         given["dbname"] = given.pop("database", given.get("dbname", ""))
         schema = given.pop("schema", schema)
-        self.server: Any = psycopg.connect(**{name: value for name, value in given.items() if value})
+        options: dict[str, Any] = {name: value for name, value in given.items() if value}
+        self.server: Any = psycopg.connect(**options)
         self.server.read_only = True
         self.server.prepare_threshold = 0  # every statement, from its first time on
         path = "select set_config('search_path', coalesce(%s::text, current_setting('search_path')), false)"
