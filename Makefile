@@ -85,10 +85,10 @@ format: $(VENV)/.dev
 # Old libraries use what newer ones of their own dependencies have deprecated: not our warnings. Left out: the conic
 # reference, since the cvxpy that goes with an old numpy drops the quadratic term; and axes with depth in a constrained
 # figure of the caller, which matplotlib lays out since 3.11.1.
-OLDEST_TESTS := tests/test_adoption.py tests/test_candidates.py tests/test_estimator_checks.py tests/test_features.py \
-  tests/test_folds.py tests/test_gamtl.py tests/test_gamtlcv.py tests/test_gram.py tests/test_graph_step.py \
-  tests/test_structures.py tests/test_tasks.py tests/test_trees.py tests/test_tuning.py tests/test_uncertainty.py \
-  tests/test_weights.py tests/methods/test_all.py tests/plots tests/store
+OLDEST_TESTS := tests/methods/test_adoption.py tests/solvers/test_candidates.py tests/estimators/test_estimator_checks.py tests/rows/test_features.py \
+  tests/rows/test_folds.py tests/estimators/test_gamtl.py tests/estimators/test_gamtlcv.py tests/rows/test_gram.py tests/solvers/test_graph_step.py \
+  tests/methods/test_structures.py tests/rows/test_tasks.py tests/methods/test_trees.py tests/judge/test_tuning.py tests/methods/test_uncertainty.py \
+  tests/solvers/test_weights.py tests/methods/test_all.py tests/plots tests/store
 oldest: .venv-oldest/.ready
 	OPENBLAS_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q -n auto --dist loadfile \
 	  -p no:cacheprovider -W ignore::DeprecationWarning \

@@ -15,11 +15,11 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
+from kinfolk.experiments.reproduction.recovery import recovered
+from kinfolk.experiments.reproduction.settings import SETTINGS
+from kinfolk.experiments.reproduction.splits import Split, split
+from kinfolk.experiments.reproduction.yardsticks import judged
 from kinfolk.methods.gamtl.shown import usual_neighbors
-from kinfolk.reproduce.recovery import recovered
-from kinfolk.reproduce.settings import SETTINGS
-from kinfolk.reproduce.splits import Split, split
-from kinfolk.reproduce.yardsticks import judged
 
 STRENGTHS = ("auto", 0.1, 1.0, 10.0, 100.0)
 KEYS = {

@@ -70,8 +70,8 @@ def gram_of_file(path):
 def gram_of_frame(frame):
     import narwhals as nw
 
-    from kinfolk.rows.sources.frames import sum_frame
-    from kinfolk.rows.sources.roles import choose_roles
+    from kinfolk.sources.frames import sum_frame
+    from kinfolk.sources.roles import choose_roles
 
     lazy = nw.from_native(frame)
     return sum_frame(lazy, choose_roles(list(lazy.collect_schema()), "the table", task="task", target="y"))[0]

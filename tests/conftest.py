@@ -14,6 +14,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture
+def no_pandas(monkeypatch):
+    """Make ``import pandas`` fail."""
+    monkeypatch.setitem(sys.modules, "pandas", None)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """In CI a test that lacks its data, its browser or a library fails."""

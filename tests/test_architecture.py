@@ -47,6 +47,14 @@ def test_no_modules_import_each_other_late_imports_counted():
     TopologicalSorter(links).prepare()  # raises a CycleError that names the cycle
 
 
+def test_nothing_in_the_core_imports_the_papers_competitors_and_experiments():
+    paths = {module_name(path): path for path in ALL_FILES}
+    apart = {name for name in paths if name.split(".")[0] in ("rivals", "experiments")}
+    faces = {"datasets", "diagnostics", "reproduce"}  # public names of experiments
+    links = {name: imported(paths[name], set(paths)) for name in set(paths) - apart - faces}
+    assert not {name: some & apart for name, some in links.items() if some & apart}
+
+
 def test_modules_are_looked_up_by_name_for_attributes_of_classes_alone():
     """A `Face` in a function would be a late import that the test above does not see."""
     for path in ALL_FILES:

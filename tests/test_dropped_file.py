@@ -43,7 +43,7 @@ import numpy as np
 from kinfolk import compare, load, tune
 from kinfolk.baselines import METHODS, HalfWay
 from kinfolk.cli import main
-from kinfolk.reproduce.methods import METHODS as REPRODUCED
+from kinfolk.experiments.reproduction.methods import METHODS as REPRODUCED
 
 rng = np.random.default_rng(0)
 X = np.column_stack([np.repeat(np.arange(4), 12), rng.normal(size=(48, 2))])

@@ -1,4 +1,5 @@
-"""The methods to compare with, by their public name: every file of `kinfolk.methods` that defines one."""
+"""The methods to compare with, by their public name: every file of `kinfolk.methods` and `kinfolk.rivals` that
+defines one."""
 
 from __future__ import annotations
 
@@ -6,6 +7,6 @@ from typing import Any
 
 from kinfolk.methods.registry import methods_in
 
-METHODS: dict[str, type[Any]] = methods_in("kinfolk.methods")
+METHODS: dict[str, type[Any]] = dict(sorted((methods_in("kinfolk.methods") | methods_in("kinfolk.rivals")).items()))
 globals().update(METHODS)
 __all__ = ["METHODS", *METHODS]

@@ -12,11 +12,11 @@ import numpy as np
 from kinfolk.datasets import make_groups
 from kinfolk.estimators.gamtl import GAMTL
 from kinfolk.files import replacing
-from kinfolk.judge.errors import Errors
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.plots import plot_graph
 from kinfolk.report import write_report
 from kinfolk.rows.gram import Array
+from kinfolk.search.errors import Errors
 
 GROUPS = {"tasks 1-12": 0, "tasks 13-18": 1, "tasks 19, 20": -1}
 

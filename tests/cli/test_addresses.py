@@ -8,9 +8,9 @@ import traceback
 import pytest
 from tables_for_tests import shops, write
 
-import kinfolk.rows.sources.engines as engines
+import kinfolk.sources.engines as engines
 from kinfolk.cli import main
-from kinfolk.rows.sources.addresses import Address, without_addresses
+from kinfolk.sources.addresses import Address, without_addresses
 
 SECRET = "s3cr3t"
 # The secret in every place and way in which it was met; of those split by separators both halves are secret.

@@ -55,7 +55,7 @@ def both(capsys, monkeypatch, *options, most, data="t.csv"):
     """The same command for a table that memory holds, and for one that it does not."""
     whole = fitted(capsys, *options, data=data)
     monkeypatch.setattr("kinfolk.cli.tables.fits_into_memory", lambda _: False)
-    monkeypatch.setattr("kinfolk.large.sampled.MOST_ROWS", most)
+    monkeypatch.setattr("kinfolk.sources.sampled.MOST_ROWS", most)
     blocks = fitted(capsys, *options, data=data)
     assert any("is read in blocks" in note for note in blocks[1]["notes"])
     return *whole, *blocks

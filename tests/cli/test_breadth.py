@@ -351,10 +351,10 @@ def test_an_error_is_in_the_json_too(folder, capsys):
 
 
 def test_reproduce_hands_over_what_was_asked_for(folder, capsys, monkeypatch):
-    from kinfolk import reproduce
+    from kinfolk.experiments import command
 
     asked = []
-    monkeypatch.setattr(reproduce, "run", lambda *args, **more: asked.append((args, more)) or folder / "page.html")
+    monkeypatch.setattr(command, "reproduce", lambda *args, **more: asked.append((args, more)) or folder / "page.html")
     code, out, _ = run(capsys, "reproduce", "synthetic", "--quick", "--jobs", "1", "--out", "there")
     assert code == 0 and out == f"results: {folder / 'page.html'}\n"
     ((which, where), more) = asked[0]

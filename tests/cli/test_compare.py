@@ -11,8 +11,8 @@ from tables_for_tests import kinfolk, shops, write
 from kinfolk import compare
 from kinfolk.judge.comparison import Comparison, Outcome, OutOfTime, limited
 from kinfolk.judge.contestants import Contestant
-from kinfolk.judge.errors import Errors
 from kinfolk.methods.registry import all_methods
+from kinfolk.search.errors import Errors
 
 T, N = 30, 20
 CODES = np.repeat(np.arange(T), N)

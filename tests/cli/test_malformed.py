@@ -16,8 +16,8 @@ import pytest
 from joblib import Parallel, delayed
 from tables_for_tests import kinfolk, shops, write
 
-from kinfolk.rows.sources.files import Reading, open_source
-from kinfolk.rows.sources.lines import is_utf8, may_have_short_lines
+from kinfolk.sources.files import Reading, open_source
+from kinfolk.sources.lines import is_utf8, may_have_short_lines
 
 
 def lines(*texts):

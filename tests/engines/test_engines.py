@@ -14,10 +14,10 @@ if not os.environ.get("KINFOLK_ENGINES"):
 import ibis
 from pyspark.sql import SparkSession
 from sklearn.preprocessing import StandardScaler
+from source_tables import assert_same, by_numpy, folds_of_frame, gram_of_frame, sales
 
 from kinfolk import GAMTL
 from kinfolk.cli import main
-from large.tables import assert_same, by_numpy, folds_of_frame, gram_of_frame, sales
 
 pytestmark = pytest.mark.filterwarnings("default")  # of engines, which are not ours
 X = ["x0", "shop", "x1", "x2"]
@@ -197,8 +197,8 @@ def test_a_query_of_postgres_that_reads_is_fitted(how, query, server, postgres, 
 
 
 def test_columns_of_postgres_keep_their_kinds(server, postgres, victim):
-    from kinfolk.rows.sources.addresses import Address
-    from kinfolk.rows.sources.databases import fetch_query
+    from kinfolk.sources.addresses import Address
+    from kinfolk.sources.databases import fetch_query
 
     query = (
         "select 1::int2 as a, 1.5::numeric(6, 2) as b, 'x'::varchar(9) as c, now() as d, current_date as e, true as f"
@@ -230,7 +230,7 @@ def test_columns_of_postgres_keep_their_kinds(server, postgres, victim):
     ],
 )
 def test_queries_of_other_engines_are_one_statement_that_reads(query, dialect):
-    from kinfolk.rows.sources.engines import one_reading_query
+    from kinfolk.sources.engines import one_reading_query
 
     with pytest.raises(Exception, match="only reads|Invalid expression"):
         one_reading_query(query, dialect)
@@ -238,8 +238,8 @@ def test_queries_of_other_engines_are_one_statement_that_reads(query, dialect):
 
 
 def test_postgres_runs_no_two_commands_at_once_wherever_they_come_from(server, postgres, victim):
-    from kinfolk.rows.sources.addresses import Address
-    from kinfolk.rows.sources.engines import open_engine
+    from kinfolk.sources.addresses import Address
+    from kinfolk.sources.engines import open_engine
 
     before = victim()
     engine = open_engine(Address(f"postgres://me@/postgres?host={server['host']}&port={server['port']}"))

@@ -18,7 +18,7 @@ import numpy as np
 import polars  # noqa: F401  (forked with the child instead of imported by it)
 
 from kinfolk.cli import main
-from kinfolk.reproduce import methods, page, runner, settings  # noqa: F401
+from kinfolk.experiments.reproduction import methods, page, runner, settings  # noqa: F401
 from kinfolk.store import archive
 
 FEW = ("MeanShrunk", "Independent", "task mean")

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import campaign
 
 from kinfolk.cli import main
-from kinfolk.rows.sources.addresses import Address
+from kinfolk.sources.addresses import Address
 
 FIT = ("--task", "shop", "--target", "sales", "--method", "independent", "--cv", "0", "--quiet", "--out", "m.kin")
 ROWS = "select shop, size, sales from sales"

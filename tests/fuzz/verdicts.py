@@ -24,9 +24,9 @@ import campaign
 
 from kinfolk import GAMTLCV
 from kinfolk.baselines import Independent
-from kinfolk.judge.errors import Errors, Gain
 from kinfolk.judge.verdict import HELPS, HURTS, effect_of
-from kinfolk.methods import curves
+from kinfolk.search import curves
+from kinfolk.search.errors import Errors, Gain
 
 FRESH = 100  # rows of every task
 WIDE = 1.645  # standard errors of an interval of 90 %

@@ -22,7 +22,7 @@ SMALL = """
 import sys
 if sys.argv[0].endswith("kinfolk"):
     from dataclasses import replace
-    from kinfolk.reproduce import methods, settings
+    from kinfolk.experiments.reproduction import methods, settings
     for name in set(methods.METHODS) - {"MeanShrunk", "Independent", "task mean"}:
         del methods.METHODS[name]
     settings.SETTINGS = tuple(replace(s, runs=4) for s in settings.SETTINGS if s.key == "syn1-own")

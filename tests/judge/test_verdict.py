@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kinfolk.judge.errors import Errors, Gain
 from kinfolk.judge.verdict import Verdict, as_good, chain_sentence, graph_sentence, sharing_sentence
+from kinfolk.search.errors import Errors, Gain
 
 NAMES = [f"shop {k}" for k in range(40)]
 

@@ -26,6 +26,7 @@ INTERRUPTED = 130
 PIPE_CLOSED = 141
 LONGEST = 4_000  # characters of an error: what libraries repeat of a query or table can be much longer
 KILLED = ("TerminatedWorkerError", "BrokenProcessPool")
+HOMES = {"reproduce": "kinfolk.experiments.command"}  # of commands that stand elsewhere
 EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError)
 
 
@@ -52,7 +53,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     try:
         with warnings.catch_warnings(), _stopped_by_termination():
             _as_notes(console)
-            import_module(f"kinfolk.cli.{options.command}").run(options, console)
+            import_module(HOMES.get(options.command, f"kinfolk.cli.{options.command}")).run(options, console)
             sys.stdout.flush()
         return OK
     except BrokenPipeError:

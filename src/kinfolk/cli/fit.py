@@ -15,7 +15,6 @@ from kinfolk.cli.tables import Training, in_database, open_table, read_files, tr
 from kinfolk.explain.summary import account, training_error
 from kinfolk.files import is_special
 from kinfolk.judge.contestants import find_method, with_known
-from kinfolk.judge.errors import Gain
 from kinfolk.judge.of_model import verdict_of
 from kinfolk.judge.tuning import cross_validated_error, fit_tuned, open_grid
 from kinfolk.memory import in_words
@@ -23,9 +22,10 @@ from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.registry import all_methods
 from kinfolk.progress import LONG, rest_of_fit
 from kinfolk.rows.kinds import WORDS
-from kinfolk.rows.sources.files import polars
 from kinfolk.rows.tables import task_name
 from kinfolk.rows.tasks import read_rows
+from kinfolk.search.errors import Gain
+from kinfolk.sources.files import polars
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
@@ -152,9 +152,9 @@ def gains_record(gains: Mapping[str, Gain]) -> dict[str, Any]:
 
 def fit_in_blocks(model: MultiTaskRegressor, rows: Training, options: argparse.Namespace, console: Console) -> Training:
     """Fit to a table that is read in blocks; returns a sample of its rows, for what needs rows."""
-    from kinfolk.large.sampled import draw_rows, fit_sampled, sample_of
-    from kinfolk.large.transformers import FeaturePlan, check_statistics_suffice, plan_features
     from kinfolk.rows.rules import TableRules
+    from kinfolk.sources.sampled import draw_rows, fit_sampled, sample_of
+    from kinfolk.sources.transformers import FeaturePlan, check_statistics_suffice, plan_features
 
     source = rows.source
     features = model.features
@@ -195,8 +195,8 @@ def fit_in_database(model: MultiTaskRegressor, options: argparse.Namespace, cons
     import narwhals as nw
     from sklearn.preprocessing import StandardScaler
 
-    from kinfolk.large.frames import fit_lazy
-    from kinfolk.rows.sources.databases import lazy_query
+    from kinfolk.sources.databases import lazy_query
+    from kinfolk.sources.frame_fits import fit_lazy
 
     console.note(f"{options.data.name} computes the statistics: all features must be numbers")
     model.set_params(features=None if model.scales_itself else StandardScaler())

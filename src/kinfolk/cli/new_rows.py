@@ -11,9 +11,9 @@ from kinfolk.cli.tables import task_labels, without_gaps
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.kinds import NUMBERS, WORDS, kind_of_texts
 from kinfolk.rows.rules import TableRules
-from kinfolk.rows.sources.files import Source, check_column, from_text, polars
-from kinfolk.rows.sources.ruled import check_text, number_column, read_typed, where
 from kinfolk.rows.tables import task_name
+from kinfolk.sources.files import Source, check_column, from_text, polars
+from kinfolk.sources.ruled import check_text, number_column, read_typed, where
 
 
 def rows_for(

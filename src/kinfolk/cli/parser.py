@@ -71,7 +71,7 @@ def table_address(text: str) -> Any:
     """A file or folder, or the address of a database."""
     if not text:
         raise argparse.ArgumentTypeError("the name of the table is empty")
-    from kinfolk.rows.sources.addresses import Address, is_connection_string
+    from kinfolk.sources.addresses import Address, is_connection_string
 
     if "://" in text:
         return Address(text)
@@ -94,7 +94,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the usage and what is wrong with the arguments, and end."""
-        from kinfolk.rows.sources.addresses import without_addresses
+        from kinfolk.sources.addresses import without_addresses
 
         super().error(without_addresses(message))
 

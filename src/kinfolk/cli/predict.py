@@ -17,8 +17,8 @@ from kinfolk.export.graphs import write_csv
 from kinfolk.files import STDOUT, replacing
 from kinfolk.memory import in_words
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.rows.sources.files import KINDS, UNPACKED, Source, check_column, ending, polars
 from kinfolk.rows.tables import task_name
+from kinfolk.sources.files import KINDS, UNPACKED, Source, check_column, ending, polars
 
 
 def run(options: argparse.Namespace, console: Console) -> None:

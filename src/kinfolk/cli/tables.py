@@ -15,13 +15,13 @@ from kinfolk.cli.console import Console
 from kinfolk.memory import check_limit, fits_into_memory
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.rules import TableRules
-from kinfolk.rows.sources.addresses import Address
-from kinfolk.rows.sources.databases import fetch_query
-from kinfolk.rows.sources.files import Reading, Source, check_column, open_source, polars, reading_notes
-from kinfolk.rows.sources.roles import Roles, choose_roles
-from kinfolk.rows.sources.ruled import complete_rows, ruled_frame, with_inputs
-from kinfolk.rows.sources.stream import plain_labels, whole_numbers
 from kinfolk.rows.time_order import in_order
+from kinfolk.sources.addresses import Address
+from kinfolk.sources.databases import fetch_query
+from kinfolk.sources.files import Reading, Source, check_column, open_source, polars, reading_notes
+from kinfolk.sources.roles import Roles, choose_roles
+from kinfolk.sources.ruled import complete_rows, ruled_frame, with_inputs
+from kinfolk.sources.stream import plain_labels, whole_numbers
 
 ADDRESSES = 3 * 2**28  # bytes of address space that BLAS, polars and its threads take: below, they end the process
 PER_BYTE = 7  # of a file that is read in blocks: 6 were too few for a text of 210 MB

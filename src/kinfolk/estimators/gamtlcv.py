@@ -11,31 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from kinfolk.estimators.found import Chosen, Found
 from kinfolk.estimators.graph_regressor import GraphRegressor
-from kinfolk.estimators.grid import Grid
-from kinfolk.judge.errors import Gain
-from kinfolk.judge.trials import Trial
-from kinfolk.methods.curves import (
-    MOST_NUMBERS,
-    can_bend,
-    curves_of,
-    heads_of,
-    line_beside_curves,
-    on_columns,
-    search_splines,
-)
 from kinfolk.methods.gamtl.calibrate import SHOWN_BY
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.method import announced
-from kinfolk.methods.mixture import MANY, OWN, SLOPES, SLOPES_OWN, Member, Search, limits
 from kinfolk.methods.model import Bound, ByTask, Model
 from kinfolk.methods.parameters import check_parameters, choice, number, parameters
-from kinfolk.methods.rbf_search import FeatureSearch, InBasis, TaskRows, block_by_block
 from kinfolk.methods.splines import SplineFeatures
-from kinfolk.methods.stream import Stream
 from kinfolk.methods.trunk import is_regressor
-from kinfolk.methods.trunk_search import MOST_JUDGED, check_trunk, fit_trunk, try_trunk
 from kinfolk.methods.walks import walk_column
 from kinfolk.progress import Callback
 from kinfolk.rows.columns import Columns
@@ -45,6 +28,23 @@ from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
 from kinfolk.rows.tasks import Rows, read_rows
 from kinfolk.rows.time_order import InTime, in_order, last_third, time_column
+from kinfolk.search.curves import (
+    MOST_NUMBERS,
+    can_bend,
+    curves_of,
+    heads_of,
+    line_beside_curves,
+    on_columns,
+    search_splines,
+)
+from kinfolk.search.errors import Gain
+from kinfolk.search.found import Chosen, Found
+from kinfolk.search.grid import Grid
+from kinfolk.search.mixture import MANY, OWN, SLOPES, SLOPES_OWN, Member, Search, limits
+from kinfolk.search.rbf_search import FeatureSearch, InBasis, TaskRows, block_by_block
+from kinfolk.search.stream import Stream
+from kinfolk.search.trials import Trial
+from kinfolk.search.trunk_search import MOST_JUDGED, check_trunk, fit_trunk, try_trunk
 from kinfolk.threads import limited_threads
 
 MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's own data

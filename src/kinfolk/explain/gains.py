@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.explain.joint import Joint, joint_of, quietly, rows_like
-from kinfolk.judge.errors import Gain, paired_gain, rmse
-from kinfolk.judge.trials import try_all
 from kinfolk.methods.gamtl.alternate import Alternation
 from kinfolk.methods.gamtl.problem import Problem
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.search.errors import Gain, paired_gain, rmse
+from kinfolk.search.trials import try_all
 
 TOLERANCE = 1e-6  # of the alternation in a fold, for methods that tune
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.methods.boosters import LEAVES, ROUNDS, light_settings, lightgbm
 from kinfolk.rows.fold_numbers import assign_folds
 from kinfolk.rows.gram import Array
 from kinfolk.rows.time_order import InTime, trains
+from kinfolk.search.boosters import LEAVES, ROUNDS, light_settings, lightgbm
 
 PATIENCE = 20  # rounds without progress before boosting stops
 

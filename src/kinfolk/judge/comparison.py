@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
 from kinfolk.judge.contestants import BOOSTING, TUNED, Contestant, Transformer, contestants
-from kinfolk.judge.errors import Errors, Gain
 from kinfolk.judge.of_model import graph_of, judged_gains, model_verdict
 from kinfolk.judge.verdict import AS_GOOD, HELPS, Verdict, as_good, chain_sentence, effect_of, sharing_sentence
 from kinfolk.methods.independent import Independent
@@ -28,6 +27,7 @@ from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tasks import Rows, read_rows
 from kinfolk.rows.time_order import in_order, trains
+from kinfolk.search.errors import Errors, Gain
 from kinfolk.solvers.tolerances import SAME_ERRORS
 from kinfolk.words import amount, counted, cut, decimals, html_table, percent
 

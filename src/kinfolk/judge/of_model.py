@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.judge.errors import Gain
 from kinfolk.judge.verdict import (
     NOTICEABLE,
     Verdict,
@@ -18,6 +17,7 @@ from kinfolk.judge.verdict import (
 )
 from kinfolk.methods.model import Model
 from kinfolk.methods.trunk import BoostedTrees
+from kinfolk.search.errors import Gain
 from kinfolk.words import cut, listed
 
 GIVEN_AWAY = 0.999  # R2 of held-out rows that measurements do not reach unless an input holds the target

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
-from kinfolk.judge.trials import TrainTest, Trial, splits_of, try_one
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback, report
 from kinfolk.rows.fold_numbers import fold_of_rows, generator
@@ -20,6 +19,7 @@ from kinfolk.rows.folds import SCORINGS, Folds, cv_error, numbered_folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows, read_rows
 from kinfolk.rows.time_order import InTime, in_order, trains
+from kinfolk.search.trials import TrainTest, Trial, splits_of, try_one
 from kinfolk.words import warn_user
 
 Grid = Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from kinfolk.judge.errors import Gain, paired_gain
 from kinfolk.rows.gram import Array
+from kinfolk.search.errors import Gain, paired_gain
 from kinfolk.solvers.tolerances import SAME_ERRORS
 from kinfolk.words import amount, counted, listed, percent, written
 

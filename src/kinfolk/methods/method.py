@@ -25,7 +25,6 @@ from sklearn.utils import estimator_html_repr
 
 from kinfolk.methods.constant_within import beside_common
 from kinfolk.methods.extrapolation import limits_from, trusted_limits
-from kinfolk.methods.frame_predictions import predict_frame
 from kinfolk.methods.model import Model, Population, as_model
 from kinfolk.methods.parameters import check_parameters, choice, parameters
 from kinfolk.methods.remarks import (
@@ -41,10 +40,11 @@ from kinfolk.rows.folds import Folds
 from kinfolk.rows.gaps import refilled
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.rules import TableRules
-from kinfolk.rows.sources.frames import is_lazy
 from kinfolk.rows.tables import read_table, task_name
 from kinfolk.rows.tasks import Rows, Schema, read_rows
 from kinfolk.rows.time_order import in_order
+from kinfolk.sources.frame_predictions import predict_frame
+from kinfolk.sources.frames import is_lazy
 from kinfolk.threads import limited_threads
 from kinfolk.words import warn_user
 
@@ -339,7 +339,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     summary = Face("kinfolk.explain", "summary")
     _account = Face("kinfolk.explain", "account")
     _compact_html = Face("kinfolk.report", "compact_html")
-    _fit_lazy = Face("kinfolk.large.frames", "fit_lazy")
+    _fit_lazy = Face("kinfolk.sources.frame_fits", "fit_lazy")
     _one_line = Face("kinfolk.methods.pooled", "one_line")
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""All methods of the package: a file here or in `estimators` that defines one is found, listed and compared."""
+"""All methods of the package: a file of these folders that defines one is found, listed and compared."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pkgutil import iter_modules
 
 from kinfolk.methods.method import MultiTaskRegressor, command_name
 
-FOLDERS = ("kinfolk.estimators", "kinfolk.methods")
+OURS = "kinfolk.estimators"
+OTHERS = ("kinfolk.methods", "kinfolk.rivals")
 
 
 @cache
@@ -21,8 +22,9 @@ def all_methods() -> dict[str, type[MultiTaskRegressor]]:
     >>> list(all_methods())[:4]
     ['gamtlcv', 'gamtl', 'rbf-gamtl', 'bmsl']
     """
-    ours, others = (methods_in(folder) for folder in FOLDERS)
-    named = [*sorted(ours.values(), key=lambda method: method.simplicity), *others.values()]
+    ours = sorted(methods_in(OURS).values(), key=lambda method: method.simplicity)
+    others = sorted((method for folder in OTHERS for method in methods_in(folder).values()), key=lambda m: m.__name__)
+    named = [*ours, *others]
     return {command_name(method.__name__): method for method in named}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,12 +13,9 @@ from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.plots import canvas
 from kinfolk.plots.canvas import Axes
 from kinfolk.plots.labels import Names, write_names
-from kinfolk.plots.layouts import layout
+from kinfolk.plots.layouts import Placed, layout
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.words import counted
-
-if TYPE_CHECKING:
-    from kinfolk.diagnostics import Embedding
 
 NAMED = 60  # tasks up to which all names are written
 REMARK = "remark"  # what lines about the picture are known by
@@ -29,7 +26,7 @@ EDGES_PER_TASK, FEW_EDGES = 6, 300  # drawn at most, the heaviest: so many per t
 def plot_graph(
     graph: TaskGraph,
     *,
-    coordinates: ArrayLike | Embedding | None = None,
+    coordinates: ArrayLike | Placed | None = None,
     groups: ArrayLike | None = None,
     labels: bool | None = None,
     highlight: Sequence[Any] = (),
@@ -77,7 +74,7 @@ def plot_graph(
 
 
 def plot_embedding(
-    embedding: Embedding | ArrayLike,
+    embedding: Placed | ArrayLike,
     *,
     names: Sequence[Any] | None = None,
     groups: ArrayLike | None = None,

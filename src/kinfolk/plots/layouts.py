@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import TINY, Array
+
+
+class Placed(Protocol):
+    """What has coordinates, such as an `Embedding`."""
+
+    @property
+    def coordinates(self) -> Array:
+        """Points (T, dimensions)."""
 
 
 def layout(graph: TaskGraph, *, dimensions: int = 2, random_state: int = 0) -> Array:

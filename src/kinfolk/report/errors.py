@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from kinfolk.judge.errors import Errors, rmse
-from kinfolk.judge.trials import splits_of, try_all, try_one
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.independent import Independent
 from kinfolk.methods.model import Model
@@ -21,6 +19,8 @@ from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.tasks import Rows, task_codes
 from kinfolk.rows.time_order import InTime
+from kinfolk.search.errors import Errors, rmse
+from kinfolk.search.trials import splits_of, try_all, try_one
 from kinfolk.solvers.ridge import choose_penalty
 
 FOLDS = 5

@@ -18,9 +18,7 @@ from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import DETAILS, NEEDED_DETAILS, Bound, ByTask, Model, Part
 from kinfolk.methods.rbf import RBFFeatures
-from kinfolk.methods.rbf_search import FeatureSearch
 from kinfolk.methods.splines import SplineFeatures
-from kinfolk.methods.stream import Stream
 from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
 from kinfolk.methods.trunk import CATEGORIES, LEAVES, BoostedTrees, Trunk
@@ -32,6 +30,8 @@ from kinfolk.rows.gram import GramStats
 from kinfolk.rows.kinds import CYCLES, DAYS, number_in
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tasks import Schema
+from kinfolk.search.rbf_search import FeatureSearch
+from kinfolk.search.stream import Stream
 from kinfolk.solvers.equations import INTERCEPTS
 from kinfolk.store.archive import ModelFileError
 from kinfolk.store.classes import RECORDS, TRANSFORMERS

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.interpolate import BSpline
 from sklearn import compose, decomposition, feature_selection, impute, kernel_approximation, pipeline, preprocessing
 
-from kinfolk.judge.errors import Gain
 from kinfolk.methods.couplings import Alone, Hub, ToMean
 from kinfolk.methods.gamtl.calibrate import Recipe
 from kinfolk.methods.gamtl.coupling import GraphCoupling
@@ -17,10 +16,8 @@ from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Bound, ByTask, Course, Model, Part, Population
 from kinfolk.methods.parts import LastRows
 from kinfolk.methods.rbf import RBFFeatures
-from kinfolk.methods.rbf_search import FeatureSearch, Setting
 from kinfolk.methods.registry import all_methods
 from kinfolk.methods.splines import SplineFeatures
-from kinfolk.methods.stream import Stream
 from kinfolk.methods.structures import Edge, TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
 from kinfolk.methods.trunk import BoostedTrees, Trunk
@@ -31,6 +28,9 @@ from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.rules import TableRules
 from kinfolk.rows.tasks import Schema
+from kinfolk.search.errors import Gain
+from kinfolk.search.rbf_search import FeatureSearch, Setting
+from kinfolk.search.stream import Stream
 
 MODELS: dict[str, type[MultiTaskRegressor]] = {method.__name__: method for method in all_methods().values()}
 

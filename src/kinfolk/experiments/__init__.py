@@ -1,0 +1,1 @@
+"""The paper's experiments: its data, its tables and figures, and diagnostics. Nothing in the core imports them."""

@@ -1,0 +1,1 @@
+"""Solvers of the competitors: arrays in, a `Solution` out."""

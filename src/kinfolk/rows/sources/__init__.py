@@ -1,1 +1,0 @@
-"""Tables where they live: files and folders, lazy and remote frames, databases."""

@@ -1,0 +1,292 @@
+"""A trunk beside lines: predictions of a regressor for rows held out, and the share that they earn in every task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+from kinfolk.methods.extrapolation import trusted_limits, where_lines_hold
+from kinfolk.methods.trunk import CATEGORIES, Trunk
+from kinfolk.progress import Callback, report
+from kinfolk.rows.gram import TINY, Array
+from kinfolk.rows.time_order import trains
+from kinfolk.search.boosters import LEAVES, ONE_THREAD, ROUNDS, booster
+from kinfolk.search.errors import Errors
+from kinfolk.search.rbf_search import InBasis, TaskRows, block_by_block
+from kinfolk.search.shares import mixture_errors, own_ridge_shares
+from kinfolk.search.trunk_ends import Mask, shares_beyond
+from kinfolk.threads import single_threaded
+
+TRUNK = "trunk"
+STEP = 10  # rounds between two looks at the errors
+LOOKS = 5  # that show no less error, one after the other, and trees stop to grow
+PARTS = 5  # of the rows, each told the means of the others
+SEED = 0  # of the cross-fitting of means; the rest of boosting draws nothing
+MOST_JUDGED = 200_000  # rows that tell whether trees pay; of more a sample does
+GRID = 2.0**-20  # of the standard deviation: the target in numbers that single precision holds exactly
+# Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
+BEYOND = 0.5  # of the share, beyond an end that cannot be tried
+END_ROUNDS = 150  # of trees that are tried at an end, at most
+
+
+@dataclass(frozen=True, eq=False)
+class TrunkTrial:
+    """A regressor of all rows: what it predicted for every row when that was held out, and how to fit it to all.
+
+    `prediction` (n,) is NaN for rows that are never held out; `setting` is what was chosen. `fit` takes rows, which may
+    be more than those that were predicted, and a mask of some of them.
+    """
+
+    prediction: Array
+    setting: dict[str, Any]
+    fit: Callable[[TaskRows, Mask | None], tuple[Any, Array, float]]  # -> regressor, inputs of tasks and of new ones
+
+
+def check_trunk(asked: Any) -> None:
+    """Raise a ValueError for what cannot be a trunk."""
+    usable = hasattr(asked, "fit") and hasattr(asked, "predict") and not isinstance(asked, type)
+    if not (asked is None or usable or (isinstance(asked, str) and asked == "auto")):
+        raise ValueError(f'trunk={asked!r} must be None, "auto", or a regressor with fit and predict')
+
+
+def try_trunk(data: TaskRows, asked: Any, *, callback: Callback | None = None) -> TrunkTrial:
+    """Out-of-fold predictions of boosted trees ("auto") or of a given regressor."""
+    with _threads(len(data.y)):
+        return _try_trees(data, callback) if isinstance(asked, str) else _try_given(data, asked, callback)
+
+
+def _threads(rows: int) -> AbstractContextManager[None]:
+    return single_threaded() if rows <= ONE_THREAD else nullcontext()
+
+
+def _try_given(data: TaskRows, asked: Any, callback: Callback | None) -> TrunkTrial:
+    """A regressor whose first input is the number of the task."""
+    prediction = np.full(len(data.y), np.nan)
+    k = int(data.fold.max()) + 1
+    for f in range(k):
+        held_out = data.fold == f
+        Z = np.column_stack([data.codes, data.inputs(f)])
+        prediction[held_out] = _fitted(asked, data, Z, trains(data.fold, f)).predict(Z[held_out])
+        report(callback, "trunk", f + 1, k)
+
+    def fit(data: TaskRows, rows: Mask | None) -> tuple[Any, Array, float]:
+        Z = np.column_stack([data.codes, data.X])
+        fitted = _fitted(asked, data, Z, slice(None) if rows is None else rows)
+        inputs = np.arange(float(len(data.labels)))[:, None]
+        return fitted, inputs, -1.0
+
+    return TrunkTrial(prediction, {}, fit)
+
+
+def _fitted(regressor: Any, data: TaskRows, Z: Array, rows: NDArray[np.bool_] | slice) -> Any:
+    weight = {}
+    if data.weight is not None:
+        if not has_fit_parameter(regressor, "sample_weight"):
+            raise ValueError(f"trunk={type(regressor).__name__} takes no sample_weight: leave the weights out")
+        weight = {"sample_weight": data.weight[rows]}
+    return clone(regressor).fit(Z[rows], data.y[rows], **weight)
+
+
+class _Staged:
+    """Boosted trees of the training rows of one fold, that grow step by step."""
+
+    def __init__(self, data: TaskRows, X: Array, rows: NDArray[np.bool_], leaves: int) -> None:
+        told, self.inputs, category = task_inputs(data.codes[rows], data.y[rows], len(data.labels))
+        weight = None if data.weight is None else data.weight[rows]
+        Z = np.column_stack([told, X[rows]])
+        self.booster = booster(Z, data.y[rows], weight=weight, category=category, leaves=leaves, seed=SEED)
+
+    def predict(self, X: Array, codes: NDArray[np.intp], first: int, last: int) -> Array:
+        """The sum of the trees from number `first` up to `last`."""
+        return self.booster.predict(np.column_stack([self.inputs[codes], X]), first, last)
+
+
+def task_inputs(codes: NDArray[np.intp], y: Array, T: int) -> tuple[Array, Array, list[int] | None]:
+    """What boosted trees are told about tasks: by row, by task (T, q), and which of the columns are categories.
+
+    That is the number of the task, by its mean target, so that the order of tasks changes no tree; and, as
+    scikit-learn's trees do not split off categories of very few rows and know 255 at most, that mean, drawn to that of
+    all. The mean that a row is told is that of other rows (cross-fitting), so that trees do not rely on it more than
+    they can with new rows.
+    """
+    part = np.random.default_rng(SEED).permutation(len(y)) % PARTS
+    told = np.empty(len(y))
+    for one in range(PARTS):
+        told[part == one] = task_levels(codes[part != one], y[part != one], T)[codes[part == one]]
+    if np.isnan(told).all():  # one row per task has no others; and trees refuse a column without numbers
+        told[:] = y.mean()
+    level = task_levels(codes, y, T)
+    rows = np.bincount(codes, minlength=T)
+    seen = np.flatnonzero(rows)
+    if len(seen) >= CATEGORIES:
+        return told[:, None], level[:, None], None
+    mean = np.bincount(codes, y, minlength=T)[seen] / rows[seen]
+    number = np.full(T, np.nan)
+    number[seen[np.argsort(mean, kind="stable")]] = np.arange(len(seen))
+    return np.column_stack([number[codes], told]), np.column_stack([number, level]), [0]
+
+
+def task_levels(codes: NDArray[np.intp], y: Array, T: int) -> Array:
+    """Mean target of every task (T,), drawn to that of all by the variances within and between; NaN without rows.
+
+    Examples
+    --------
+    >>> task_levels(np.array([0, 0, 1, 1]), np.array([-2.0, 2.0, -2.0, 2.0]), 3)
+    array([ 0.,  0., nan])
+    """
+    n = np.bincount(codes, minlength=T)
+    mean = np.bincount(codes, y, minlength=T) / np.maximum(n, 1)
+    whole = float(y.mean()) if len(y) else 0.0
+    within = float(np.square(y - mean[codes]).sum()) / max(len(y) - int((n > 0).sum()), 1)
+    # The means of tasks scatter by what lies between tasks, and by what is within over the rows of a task.
+    between = max(float(np.square(mean - whole)[n > 0].mean()) - within * float((1 / n[n > 0]).mean()), 0.0)
+    own = np.divide(n * between, n * between + within, out=np.zeros(T), where=n * between > 0)
+    return np.where(n > 0, whole + own * (mean - whole), np.nan)
+
+
+def _try_trees(data: TaskRows, callback: Callback | None) -> TrunkTrial:
+    """Boosted trees; leaves and rounds for a fold's rows are chosen by the errors on the other folds."""
+    data, mean, unit = _in_single_precision(data)
+    k = int(data.fold.max()) + 1
+    held_out = [np.flatnonzero(data.fold == f) for f in range(k)]
+    grown: dict[int, list[_Staged]] = {n: [] for n in LEAVES}
+    judged = []
+    for f, rows in enumerate(held_out):  # what a fold makes of the inputs goes before the next one comes
+        X = data.inputs(f)
+        judged.append(X[rows])
+        for n, trees in grown.items():
+            trees.append(_Staged(data, X, trains(data.fold, f), n))
+    curves = {}
+    for step, (leaves, folds) in enumerate(grown.items()):
+        curves[leaves] = _curves(data, folds, held_out, judged)
+        report(callback, "trunk", step + 1, len(LEAVES))
+    prediction = np.full(len(data.y), np.nan)
+    for f, rows in enumerate(held_out):
+        others = [g for g in range(k) if g != f] or [f]
+        leaves, rounds = _least(curves, others)
+        prediction[rows] = grown[leaves][f].predict(judged[f], data.codes[rows], 0, rounds)
+    leaves, rounds = _least(curves, list(range(k)))
+
+    def fit(data: TaskRows, rows: Mask | None) -> tuple[Any, Array, float]:
+        data, mean, unit = _in_single_precision(data)
+        whole = _Staged(data, data.X, np.ones(len(data.y), bool) if rows is None else rows, leaves)
+        whole.booster.grow(rounds if rows is None else min(rounds, END_ROUNDS))
+        trees = whole.booster.trees()
+        in_units = replace(trees, baseline=mean + unit * trees.baseline, values=unit * trees.values)
+        return in_units, whole.inputs, np.nan
+
+    return TrunkTrial(mean + unit * prediction, {"max_leaf_nodes": leaves, "max_iter": rounds}, fit)
+
+
+def _in_single_precision(data: TaskRows) -> tuple[TaskRows, float, float]:
+    """The rows with targets of mean 0 and variance 1, that mean, and that unit.
+
+    Boosting keeps targets and gradients in single precision: in the user's unit, rounding would tell equal splits
+    apart. So targets are rounded to numbers that it holds exactly, whatever their unit was.
+    """
+    mean = float(data.y.mean())
+    unit = float(np.std(data.y)) or 1.0
+    return replace(data, y=np.round((data.y - mean) / unit / GRID) * GRID), mean, unit
+
+
+def _curves(data: TaskRows, folds: list[_Staged], held_out: list[NDArray[np.intp]], judged: list[Array]) -> Array:
+    """Squared errors (k, looks) on held-out rows with the inputs `judged`; more trees grow until they do not help."""
+    weight = np.ones(len(data.y)) if data.weight is None else data.weight
+    residual = [data.y[rows] for rows in held_out]
+    looks: list[list[float]] = []
+    for rounds in range(STEP, ROUNDS + 1, STEP):
+        for f, (one, rows) in enumerate(zip(folds, held_out, strict=True)):
+            one.booster.grow(rounds)
+            residual[f] = residual[f] - one.predict(judged[f], data.codes[rows], rounds - STEP, rounds)
+        looks.append([float(weight[rows] @ left**2) for rows, left in zip(held_out, residual, strict=True)])
+        total = np.sum(looks, axis=1)
+        if len(looks) - 1 - total.argmin() >= LOOKS:
+            break
+    return np.transpose(looks)
+
+
+def _least(curves: dict[int, Array], folds: list[int]) -> tuple[int, int]:
+    """Leaves and rounds of least error on some folds."""
+    total = {leaves: squared[folds].sum(axis=0) for leaves, squared in curves.items()}
+    leaves = min(total, key=lambda n: float(total[n].min()))
+    return leaves, STEP * (int(total[leaves].argmin()) + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class TrunkShares:
+    """Shares of a trunk beside a mixture: in common, and (T,) by task.
+
+    Then the errors of both together on the rows that were judged, and the squared ones (k, T) of the mixture alone.
+    """
+
+    share: float
+    by_task: Array
+    errors: Errors
+    alone: Array
+
+    def on_all(self, mixture: Errors) -> Errors:
+        """The errors of both on all rows, where a sample was judged: those of the mixture, times what the trunk made
+        of them on the sample. Sums over a sample beside sums over all rows would be a gain by themselves."""
+        if np.allclose(self.errors.rows, mixture.rows):
+            return self.errors
+        ratio = np.divide(self.errors.squared, self.alone, out=np.ones_like(self.alone), where=self.alone > 0)
+        return Errors(mixture.squared * ratio, mixture.rows)
+
+    def beside(self, mixture: dict[str, float], shares: Array) -> tuple[dict[str, float], Array]:
+        """Shares of the models of a mixture and of the trunk: common by name, and (T, M + 1) by task."""
+        common = {name: share * (1 - self.share) for name, share in mixture.items()} | {TRUNK: self.share}
+        return common, np.column_stack([shares * (1 - self.by_task[:, None]), self.by_task])
+
+
+def trunk_shares(data: TaskRows, lines: Array, trunk: Array, weight: Array) -> TrunkShares:
+    """The share of least held-out error, and what every task makes of it.
+
+    With residuals r of the lines and q of the trunk, both held out, that is <r, r - q> / ||r - q||^2 over all tasks,
+    each by its `weight`. A task goes back to its lines as far as its own errors say that it is like no other.
+    """
+    T = len(data.labels)
+    k = int(data.fold.max()) + 1
+    held_out = data.fold >= 0
+    cell = (data.codes + T * data.fold)[held_out]
+    both = np.stack([data.y - lines, data.y - trunk])[:, held_out]
+    own = np.ones(len(cell)) if data.weight is None else data.weight[held_out]
+    by_fold = np.zeros((k, T, 2, 2))
+    for i, j in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        by_fold[..., i, j] = np.bincount(cell, own * both[i] * both[j], minlength=k * T).reshape(k, T)
+    n = np.bincount(cell, own, minlength=k * T).reshape(k, T)
+    E = by_fold.sum(axis=0)
+    total = np.tensordot(weight, E, axes=1)
+    apart = total[0, 0] - 2 * total[0, 1] + total[1, 1]
+    share = float(np.clip((total[0, 0] - total[0, 1]) / max(apart, TINY), 0.0, 1.0))
+    away = own_ridge_shares(E, np.array([1 - share, share]), np.array([1.0, 0.0]), n.sum(axis=0))
+    by_task = share * (1 - away)
+    shares = np.column_stack([1 - by_task, by_task])
+    squared = np.stack([mixture_errors(fold, shares) for fold in by_fold])
+    return TrunkShares(share, by_task, Errors(squared, n), by_fold[..., 0, 0])
+
+
+def fit_trunk(trial: TrunkTrial, found: TrunkShares, X: Array | InBasis, data: TaskRows) -> Trunk:
+    """The trunk of all rows, whose features are the last ones of X (n, D): those are the inputs themselves."""
+    D = X.shape[1]
+    columns = np.arange(D - data.X.shape[1], D)
+    data = replace(data, X=block_by_block(X, lambda part, _: part[:, columns]))
+    reach = where_lines_hold(data.X, trusted_limits(data.X, data.y, data.codes))
+
+    def of_rows(rows: Mask | None = None) -> Trunk:
+        regressor, inputs, stranger = trial.fit(data, rows)
+        return Trunk(regressor, inputs, found.by_task, found.share, columns, reach, np.ones_like(reach), stranger)
+
+    def at_an_end(inner: Mask, judged: Mask) -> Array:
+        trunk = replace(of_rows(inner), columns=columns - columns[0])
+        return trunk.predict(data.X[judged], data.codes[judged])
+
+    with _threads(len(data.y)):
+        beyond = shares_beyond(data, reach, at_an_end) / max(found.share, TINY)
+        return replace(of_rows(), beyond=np.where(np.isnan(beyond), BEYOND, beyond))

@@ -1,0 +1,175 @@
+"""Lazy and remote frames: the engine computes the statistics by one grouped aggregation, and only these travel.
+
+Every engine that narwhals knows: polars LazyFrame, DuckDB relations, Dask, PySpark and Ibis tables. Values are taken
+about the means of their task, which are joined in, so that means of 1e6 cost no digits; what is left of the rounded
+means is summed too and taken out at the end (see `moments`).
+"""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+from math import gcd
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.rows.fold_numbers import folds_for_groups, generator
+from kinfolk.rows.gram import GramStats
+from kinfolk.rows.moments import Moments
+from kinfolk.rows.tables import JOINT, joint_parts, joint_trouble
+from kinfolk.rows.tasks import checked_labels
+from kinfolk.sources.roles import Roles
+
+PRIME = 2_147_483_647
+SOURCE = "the table"
+
+
+def is_lazy(frame: Any) -> bool:
+    """Whether a table is a lazy or remote frame, whose rows stay where they are."""
+    if isinstance(frame, np.ndarray) or type(frame).__module__.startswith("pandas."):
+        return False  # narwhals would find that out too, in the time of a prediction
+    try:
+        return isinstance(nw.from_native(frame, pass_through=True), nw.LazyFrame)
+    except (nw.exceptions.NarwhalsError, ValueError):  # two columns of one name: an error where the table is read
+        return False
+
+
+def with_joint(frame: Any, name: Any) -> Any:
+    """The frame with a column for what `name` joins, if it does, called as the same rows are in memory."""
+    parts = joint_parts(name, frame.collect_schema().names())
+    if not parts:
+        return frame
+    schema = frame.collect_schema()
+    texts = [_as_label(part, schema[part]) for part in parts]
+    return frame.with_columns(nw.concat_str(texts, separator=JOINT).alias(name))
+
+
+def check_joint(frame: Any, name: Any) -> None:
+    """Refuse labels that hold the mark between them, so that different tasks would be called alike."""
+    parts = joint_parts(name, [column for column in frame.collect_schema().names() if column != name])
+    if parts:
+        tasks = frame.select(*parts, name).unique().collect()
+        if tasks[name].n_unique() < len(tasks.drop_nulls()):
+            raise ValueError(joint_trouble(name))
+
+
+def _as_label(name: str, kind: Any) -> Any:
+    """A column as labels: whole numbers without a decimal point, as people write them."""
+    column = nw.col(name)
+    if kind == nw.Boolean:
+        return nw.when(column).then(nw.lit("True")).otherwise(nw.when(~column).then(nw.lit("False")))
+    text = column.cast(nw.String)
+    if kind.is_integer():
+        return text
+    whole = text.str.contains(r"^-?\d+\.0$")
+    plain = nw.when(whole).then(text.str.replace_all(".0", "", literal=True)).otherwise(text)
+    return nw.when(~column.is_nan()).then(plain) if kind.is_float() else plain
+
+
+def sum_frame(frame: Any, roles: Roles, *, k: int = 1, random_state: Any = None) -> list[GramStats]:
+    """Statistics of every fold of a frame, computed by its engine; of all rows, for k = 1.
+
+    A row goes to the fold that a hash of the seed and of its own numbers says, a group to that of its place among all
+    groups: the same on every engine, however the rows are ordered or cut into partitions.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> table = pl.LazyFrame({"shop": ["a", "a", "b"], "ads": [1, 3, 5], "sales": [1.0, 5.0, 7.0]})
+    >>> gram = sum_frame(nw.from_native(table), Roles("shop", "sales", ("ads",)))[0]
+    >>> gram.labels, gram.n, gram.G.ravel(), gram.b.ravel()
+    (array(['a', 'b'], dtype='<U1'), array([2., 1.]), array([2., 0.]), array([4., 0.]))
+    """
+    values = [*roles.features, roles.target]
+    _check_numeric(frame, values)
+    p = len(values)
+    rows = frame.select(
+        nw.col(roles.task).alias("_task"),
+        *([nw.col(roles.groups).alias("_group")] if roles.groups else []),
+        *(nw.col(name).cast(nw.Float64).alias(f"v{j}") for j, name in enumerate(values)),
+    )
+    rows = _with_fold(rows, p, k, random_state, grouped=roles.groups)
+    means = rows.group_by("_task").agg(*(nw.col(f"v{j}").mean().alias(f"m{j}") for j in range(p)))
+    centred = [(nw.col(f"v{j}") - nw.col(f"m{j}")).alias(f"c{j}") for j in range(p)]
+    pairs = list(combinations_with_replacement(range(p), 2))
+    products = [(nw.col(f"c{i}") * nw.col(f"c{j}")).alias(f"p{i}_{j}") for i, j in pairs]
+    table = rows.join(means, on="_task", how="left").with_columns(*centred).with_columns(*products)
+    found = table.group_by("_task", "_fold").agg(
+        nw.len().alias("n"),
+        *(nw.col(f"v{j}").count().alias(f"n{j}") for j in range(p)),
+        *(nw.col(f"m{j}").max().alias(f"m{j}") for j in range(p)),
+        *(nw.col(f"v{j}").min().alias(f"low{j}") for j in range(p)),
+        *(nw.col(f"v{j}").max().alias(f"high{j}") for j in range(p)),
+        *(nw.col(f"c{j}").sum().alias(f"s{j}") for j in range(p)),
+        *(nw.col(f"p{i}_{j}").sum().alias(f"p{i}_{j}") for i, j in pairs),
+    )
+    sums = found.collect()
+    columns = {name: series.to_numpy() for name, series in sums.to_dict(as_series=True).items()}
+    if columns["_task"].dtype.kind == "U":  # such arrays have cut zero characters off, and tasks would be one
+        columns["_task"] = np.array(sums["_task"].to_list(), dtype=object)
+    _check_values(columns, values, roles.task)
+    return _statistics(columns, roles, p, k)
+
+
+def _statistics(columns: dict[str, NDArray[Any]], roles: Roles, p: int, k: int) -> list[GramStats]:
+    """The sums of an engine as those of the kernel, and from there to statistics."""
+    labels, codes = np.unique(checked_labels(columns["_task"], roles.task), return_inverse=True)
+    slots = codes * k + columns["_fold"].astype(np.intp)
+    moments = Moments(p + 1)
+    moments.reserve(len(labels) * k)
+    moments.n[slots] = columns["n"]
+    for j in range(p):
+        moments.reference[slots, j] = columns[f"m{j}"]
+        moments.sums[slots, p, j] = columns[f"s{j}"]
+        for i in range(j + 1):
+            moments.sums[slots, i, j] = moments.sums[slots, j, i] = columns[f"p{i}_{j}"]
+    tasks = np.arange(len(labels))
+    ends = [[np.min(columns[f"low{j}"]), np.max(columns[f"high{j}"])] for j in range(p)]
+    moments.widen(*np.array([*ends, [1.0, 1.0]], dtype=float).T)
+    return [GramStats.of_moments(moments, tasks * k + f, labels, roles.features) for f in range(k)]
+
+
+def _with_fold(rows: Any, p: int, k: int, random_state: Any, *, grouped: str | None) -> Any:
+    """The rows with the column `_fold`: by a hash of their numbers, or by the place of their group among all."""
+    if k == 1:
+        return rows.with_columns(nw.lit(0).alias("_fold"))
+    rng = generator(random_state)
+    if grouped is None:
+        weight = rng.uniform(0.5, 1.5, size=p)
+        mixed = sum((nw.col(f"v{j}") * float(weight[j]) for j in range(1, p)), nw.col("v0") * float(weight[0]))
+        # The digits of a large multiple of a sine look random, and every engine computes them alike.
+        noise = (mixed.sin() * 43_758.5453).abs()
+        noise = nw.when(noise < 50_000.0).then(noise).otherwise(0.0)  # NaN is found later, in the statistics
+        fold = ((noise - noise.floor()) * k).floor().clip(0, k - 1).cast(nw.Int64)
+        return rows.with_columns(fold.alias("_fold"))
+    groups = rows.select("_group").unique().with_row_index("_place", order_by="_group")
+    count = int(groups.select(nw.len()).collect().item())
+    k = folds_for_groups(count, k, f"column {grouped!r}")
+    # Multiples of a number without a common divisor go through all places in a mixed order.
+    factor = next(int(f) for f in rng.integers(1, PRIME, size=1000) if gcd(int(f), count) == 1)
+    place = (nw.col("_place").cast(nw.Int64) * factor + int(rng.integers(count))) % count % k
+    return rows.join(groups.with_columns(place.alias("_fold")), on="_group", how="left")
+
+
+def _check_numeric(frame: Any, names: list[str]) -> None:
+    schema = frame.collect_schema()
+    wrong = [name for name in names if not (schema[name].is_numeric() or schema[name] == nw.Boolean)]
+    if wrong:
+        held = ", ".join(f"{name!r} ({schema[name]})" for name in wrong)
+        raise ValueError(
+            f"{SOURCE} has columns that are not numbers: {held}. Turn them into numbers there (a case per value, days "
+            "since a start), select the others, or collect the rows: in memory and in files all columns are understood"
+        )
+
+
+def _check_values(columns: dict[str, NDArray[Any]], names: list[str], task: str) -> None:
+    """Whatever is missing or infinite shows in the counts and sums."""
+    if not len(columns["n"]):
+        raise ValueError(f"{SOURCE} has no rows")
+    if any(label is None or label != label for label in columns["_task"].tolist()):
+        raise ValueError(f"column {task!r} has rows without a label: fill them in or drop them")
+    for j, name in enumerate(names):
+        if (columns[f"n{j}"] < columns["n"]).any() or not np.isfinite(columns[f"p{j}_{j}"].astype(float)).all():
+            raise ValueError(f"column {name!r} has missing or infinite values: drop or fill such rows first")

@@ -1,0 +1,276 @@
+"""Statistics of files in one pass over their batches: a few blocks of rows are in memory at any time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+
+from kinfolk.progress import Callback, report
+from kinfolk.rows.fold_numbers import folds_for_groups
+from kinfolk.rows.gram import GramStats
+from kinfolk.rows.moments import BLOCK_BYTES, Moments
+from kinfolk.rows.rules import TableRules
+from kinfolk.rows.tasks import check_lengths, checked_labels
+from kinfolk.sources.dealing import Dealer, Dealt
+from kinfolk.sources.files import Source, polars
+from kinfolk.sources.roles import Roles
+
+Transform = Callable[[Any], Any]  # a data frame of the feature columns to the features
+INTEGER = re.compile(r"-?[1-9]\d{0,17}|0")
+
+
+class NotFiniteError(ValueError):
+    """Values are missing or infinite, or their sums overflow."""
+
+
+def has_plain_features(source: Source, roles: Roles) -> bool:
+    """Whether the features are numbers by their types, to be taken as they are, and none counts the rows."""
+    if source.text:
+        return False
+    schema = source.schema(source.files[0])
+    kinds = {name: schema[name] for name in roles.features}
+    if not all(kind.is_numeric() or kind == polars().Boolean for kind in kinds.values()):
+        return False
+    whole = [name for name, kind in kinds.items() if kind.is_integer()]
+    return not whole or "id" not in TableRules().read(source.frame(whole)).left_out_.values()
+
+
+def sum_source(
+    source: Source,
+    roles: Roles,
+    *,
+    dealer: Dealer | Dealt | None = None,
+    transform: Transform | None = None,
+    names: tuple[str, ...] | None = None,
+    batch_rows: int | None = None,
+    n_jobs: int | None = 2,
+    callback: Callback | None = None,
+    frame: Any = None,
+) -> list[GramStats]:
+    """Statistics of every fold, or of all rows; with a `transform` of the features, to features called `names`.
+
+    `frame` is a lazy frame of the columns in use, if something was done with those of the source.
+    """
+    if frame is None:
+        check_types(source, roles, transformed=transform is not None)
+        frame = frame_of(source, roles, numeric=transform is None)
+    threads = effective_n_jobs(n_jobs)
+    tasks = Labels(roles.task, source, whole=source.text)
+    groups = None if roles.groups is None or dealer is None else Labels(roles.groups, source)
+    moments = None
+    k = 1 if dealer is None else dealer.k
+    rows_at_once = checked_rows(batch_rows, len(roles.features) + 2)
+    floats = [roles.target, *(roles.features if transform is None else ())]
+    with ThreadPoolExecutor(threads) as pool:
+        for batch in reported(source, frame.collect_batches(chunk_size=rows_at_once), "reading", callback, floats):
+            rows = _matrix(batch, roles, transform)
+            slots = tasks.numbers(batch[roles.task])
+            if dealer is not None:
+                together = None if groups is None else groups.numbers(batch[groups.column])
+                slots = slots * k + (dealer.deal(slots) if together is None else dealer.deal_groups(together))
+            moments = moments or Moments(rows.shape[1])
+            if not moments.add(rows, slots, pool=(pool, threads)):
+                raise not_finite(source, roles, transformed=transform is not None)
+    if moments is None:
+        raise ValueError("the table has no rows")
+    if groups is not None:
+        folds_for_groups(len(groups.known), k, f"column {groups.column!r}")
+    labels, numbers = tasks.sorted()
+    names = roles.features if transform is None else names
+    return [GramStats.of_moments(moments, numbers * k + f, labels, names) for f in range(k)]
+
+
+def _matrix(batch: Any, roles: Roles, transform: Transform | None) -> NDArray[np.float64]:
+    """Features, target and ones, (n, d + 2), NaN where nothing stands."""
+    one = polars().lit(1.0).alias("\0one")
+    if transform is None:
+        return batch.select(*roles.features, roles.target, one).to_numpy(order="c")
+    X = transform(batch.select(roles.features))
+    X = X.toarray() if hasattr(X, "toarray") else X
+    return np.column_stack([np.asarray(X, dtype=np.float64), batch.select(roles.target, one).to_numpy()])
+
+
+def frame_of(source: Source, roles: Roles, *, numeric: bool) -> Any:
+    """A lazy frame of the columns in use: labels as they are, target and, if `numeric`, features as floats."""
+    pl = polars()
+    floats = [roles.target, *(roles.features if numeric else ())]
+    types = dict.fromkeys(roles.labels(), pl.String) | dict.fromkeys(floats, pl.Float64)
+    return source.frame(roles.used(), types=types).with_columns(pl.col(floats).cast(pl.Float64))
+
+
+def reported(
+    source: Source, frames: Iterator[Any], stage: str, callback: Callback | None, numbers: Iterable[str] = ()
+) -> Iterator[Any]:
+    """Batches of a source; the callback hears of bytes, and what stops the reading is named by file, line, column."""
+    pl = polars()
+    expected = source.rows() if callback is not None else 1
+    seen = 0
+    try:
+        for batch in frames:
+            yield batch
+            seen += batch.height
+            report(callback, stage, min(1.0, seen / max(expected, 1)) * source.size, source.size)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise source.explained(error, numbers) from None
+    if seen < expected:  # of text, only about so many were expected
+        report(callback, stage, source.size, source.size)
+
+
+class Labels:
+    """Numbers 0, 1, 2, ... for the labels of a column, in the order in which they first appear.
+
+    With `whole`, labels that all are written as integers without leading zeros are integers: `007` stays text.
+    """
+
+    def __init__(self, column: str, source: Source, whole: bool = False) -> None:
+        self.column, self.source, self.whole = column, source, whole
+        self.known: Any = None
+
+    def numbers(self, values: Any) -> NDArray[np.intp]:
+        """Numbers of the labels of some rows."""
+        pl = polars()
+        values = plain_labels(values)
+        if values.null_count():
+            raise ValueError(
+                f"column {self.column!r} has no label in {place(self.source, pl.col(self.column).is_null())}: fill it "
+                "in or drop the row"
+            )
+        found = values.unique(maintain_order=True)
+        if self.known is None:
+            self.known = found
+        else:
+            self.known = pl.concat([self.known, found.filter(~found.is_in(self.known.implode()))])
+        if found.dtype == pl.String:
+            check_lengths(found.str.len_chars().max(), self.column)
+        table = pl.DataFrame({"label": self.known, "number": np.arange(len(self.known))})
+        return (
+            values.alias("label")
+            .to_frame()
+            .join(table, on="label", how="left", maintain_order="left")["number"]
+            .to_numpy()
+        )
+
+    def sorted(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        """All labels in order, and their numbers."""
+        labels = self.known.to_numpy()
+        try:
+            labels = checked_labels(labels, self.column)
+        except ValueError as error:
+            raise ValueError(f"{self.source.name}: {error}".replace("task column", "column")) from None
+        labels = whole_numbers(labels) if self.whole and labels.dtype.kind == "U" else labels
+        order = np.argsort(labels, kind="stable")
+        return labels[order], order
+
+
+def plain_labels(values: Any) -> Any:
+    """Categories as text; NaN as nothing."""
+    pl = polars()
+    if values.dtype.base_type() in (pl.Categorical, pl.Enum):
+        return values.cast(pl.String)
+    return values.fill_nan(None) if values.dtype.is_float() else values
+
+
+def whole_numbers(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels read as text, as integers if every one is written as one without leading zeros; else as they are.
+
+    Examples
+    --------
+    >>> whole_numbers(np.array(["10", "9", "-7"])), whole_numbers(np.array(["10", "007"]))
+    (array([10,  9, -7]), array(['10', '007'], dtype='<U3'))
+    """
+    return labels.astype(np.int64) if all(map(INTEGER.fullmatch, labels.tolist())) else labels
+
+
+def checked_rows(batch_rows: int | None, width: int) -> int:
+    """Rows to hold at a time: as given, or as many as make a block of the usual size."""
+    if batch_rows is None:
+        return max(1000, BLOCK_BYTES // (8 * width))
+    if isinstance(batch_rows, bool) or int(batch_rows) != batch_rows or batch_rows < 1:
+        raise ValueError(f"batch_rows={batch_rows!r} must be a whole number, at least 1")
+    return int(batch_rows)
+
+
+def check_types(source: Source, roles: Roles, *, transformed: bool) -> None:
+    """Every file needs the columns of the first, labels of the same kind, and numbers in target and features."""
+    first: dict[str, str] = {}
+    for file in source.files:
+        schema = source.schema(file)
+        for name in roles.used():
+            if name not in schema:
+                raise ValueError(f"{file} has no column {name!r}, but {source.files[0]} has")
+        for name in roles.labels() if not source.text else ():
+            kind = label_kind(schema[name])
+            if first.setdefault(name, kind) != kind:
+                raise ValueError(
+                    f"column {name!r} holds {first[name]} in {source.files[0]} but {kind} in {file}: write it with "
+                    "one type"
+                )
+        for name in roles.target, *(() if transformed else roles.features):
+            if not source.text:  # text shows what it holds when it is read
+                check_numeric(name, schema[name], str(file), is_target=name == roles.target)
+
+
+def label_kind(kind: Any) -> str:
+    """What labels of a type are, in a word."""
+    pl = polars()
+    if kind.is_integer():
+        return "integers"
+    if kind.base_type() in (pl.String, pl.Categorical, pl.Enum):
+        return "text"
+    return "truth values" if kind == pl.Boolean else str(kind)
+
+
+def check_numeric(name: str, kind: Any, source: str, *, is_target: bool) -> None:
+    """An error if a column of this type is not numbers."""
+    pl = polars()
+    if kind.is_numeric() or kind == pl.Boolean:
+        return
+    if kind == pl.Null:
+        raise ValueError(f"column {name!r} of {source} is empty. Leave it out with drop={[name]!r}.")
+    what = "holds dates" if kind.is_temporal() else f"is not numeric but {str(kind).lower()}"
+    out = "" if is_target else f", leave it out with drop={[name]!r}, or name it as the task column"
+    hint = "days since a start, hour of day" if kind.is_temporal() else "e.g. one column of 0 and 1 per value"
+    raise ValueError(f"column {name!r} of {source} {what}. Write it as numbers ({hint}){out}.")
+
+
+def place(source: Source, condition: Any) -> str:
+    """The first row of a source where a condition on its columns holds."""
+    pl = polars()
+    for file in source.files:
+        found = source.scan(file).select(pl.arg_where(condition).first()).collect().item()
+        if found is not None:
+            return f"row {found + 1:,} of {file}"
+    return source.name
+
+
+def not_finite(source: Source, roles: Roles, *, transformed: bool) -> Exception:
+    """The error for sums that are not finite: it names the first column with missing or infinite values."""
+    pl = polars()
+    names = [roles.target, *(() if transformed else roles.features)]
+    types = dict.fromkeys(names, pl.Float64)
+    for file in source.files:
+        values = source.scan(file, types=types).select(pl.col(names).cast(pl.Float64))
+        bad = values.select((pl.all().is_null() | ~pl.all().is_finite()).arg_true().implode()).collect()
+        rows = {name: bad[name][0] for name in names if len(bad[name][0])}
+        if rows:
+            name = min(rows, key=lambda name: rows[name][0])
+            row = rows[name][0]
+            value = values.select(name).slice(row, 1).collect().item()
+            kind = "infinite" if value in (float("inf"), -float("inf")) else "missing"
+            more = f", and {len(rows[name]) - 1:,} more in this file" if len(rows[name]) > 1 else ""
+            out = "." if name == roles.target else f", or leave the column out with drop={[name]!r}."
+            return NotFiniteError(
+                f"column {name!r} has a {kind} value in row {row + 1:,} of {file}{more}. Drop or fill such rows first, "
+                f"e.g. polars.scan_parquet(path).drop_nulls().drop_nans().sink_parquet(new_path){out}"
+            )
+    if transformed:
+        return NotFiniteError(
+            "the `features` transformer returned NaN or infinite values: impute them before or inside it"
+        )
+    return NotFiniteError(f"{source.name}: values are so large that their sums overflow. Rescale the columns.")

@@ -1,0 +1,114 @@
+"""The `features` of a model for rows that stream by: what can be fitted from statistics, and what must come fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+
+from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.trunk import is_regressor
+from kinfolk.rows.columns import names_out
+from kinfolk.rows.folds import Folds
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.sources.stream import Transform
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturePlan:
+    """How to get from columns to features.
+
+    Attributes
+    ----------
+    fitted : a fitted transformer of blocks of rows, or None to take the columns
+    names : of what it returns, or None
+    scaler : a StandardScaler to be fitted from the statistics of the columns, or None
+    """
+
+    fitted: Any = None
+    names: tuple[str, ...] | None = None
+    scaler: StandardScaler | None = None
+
+    @property
+    def transform(self) -> Transform | None:
+        """Of a block of rows."""
+        return None if self.fitted is None else self.fitted.transform
+
+
+def plan_features(model: MultiTaskRegressor, columns: tuple[str, ...]) -> FeaturePlan:
+    """What to do with the `features` of a model, or an error that says what can be done."""
+    check_statistics_suffice(model)
+    features = model.features
+    if features is None:
+        return FeaturePlan()
+    if type(features) is StandardScaler:
+        return FeaturePlan(scaler=clone(features))
+    if isinstance(features, FrozenEstimator) or not get_tags(features).requires_fit:
+        fitted = clone(features)
+        return FeaturePlan(fitted, names_out(fitted, columns))
+    raise ValueError(
+        f"features={features!r} has to be fitted on rows, and these stream by only once. Fit it on a sample and freeze "
+        "it: features=sklearn.frozen.FrozenEstimator(transformer.fit(sample)). StandardScaler() works as it is."
+    )
+
+
+def check_statistics_suffice(model: MultiTaskRegressor) -> None:
+    """Refuse a model that needs the rows themselves, with what can be done."""
+    if is_regressor(getattr(model, "trunk", None)):
+        raise ValueError(
+            "the regressor given as trunk is fitted to rows, not to statistics: fit(X, y) on a sample, or use "
+            'trunk="auto" or trunk=None'
+        )
+    if model.needs_rows():
+        raise ValueError(
+            f"{type(model).__name__} goes over its rows many times, so it cannot be fitted out of memory. Place the "
+            "basis functions on a sample: GAMTLCV(features=FrozenEstimator(RBFFeatures().fit(sample)))"
+        )
+
+
+def standardised(
+    gram: GramStats, folds: Folds | None, scaler: StandardScaler
+) -> tuple[GramStats, Folds | None, StandardScaler]:
+    """The statistics of standardised columns, and the scaler as if it had seen all rows.
+
+    Examples
+    --------
+    >>> gram = GramStats.from_rows([[1.0], [3.0], [5.0], [7.0]], [0.0, 0.0, 0.0, 0.0], ["a", "a", "b", "b"])
+    >>> gram, _, scaler = standardised(gram, None, StandardScaler())
+    >>> scaler.mean_, scaler.var_, float(gram.x_mean.sum()), gram.G.sum().round(12)
+    (array([4.]), array([5.]), 0.0, np.float64(0.8))
+    """
+    n = gram.n.sum()
+    mean = gram.n @ gram.x_mean / n
+    within = np.einsum("tjj->j", gram.G)
+    variance = (within + gram.n @ np.square(gram.x_mean - mean)) / n
+    # The scaler's own rule for columns that vary by rounding only.
+    epsilon = np.finfo(np.float64).eps
+    constant = variance <= n * epsilon * variance + np.square(n * mean * epsilon)
+    scale = np.where(constant, 1.0, np.sqrt(variance))
+    _set_fitted(scaler, gram, mean, variance, scale)
+    shift = mean if scaler.with_mean else np.zeros_like(mean)
+    scale = scale if scaler.with_std else np.ones_like(scale)
+
+    def moved(part: GramStats) -> GramStats:
+        span = None if part.span is None else part.span - shift
+        return replace(part, x_mean=np.where(part.n[:, None] > 0, part.x_mean - shift, 0.0), span=span).rescaled(scale)
+
+    parts = folds
+    if folds is not None:
+        own = None if folds.own is None else tuple(map(moved, folds.own))
+        parts = replace(folds, total=moved(folds.total), held_out=tuple(map(moved, folds.held_out)), own=own)
+    return (moved(gram) if parts is None else parts.total), parts, scaler
+
+
+def _set_fitted(scaler: StandardScaler, gram: GramStats, mean: Array, variance: Array, scale: Array) -> None:
+    scaler.n_samples_seen_ = int(gram.n.sum())
+    scaler.n_features_in_ = gram.n_features
+    scaler.feature_names_in_ = np.asarray(gram.feature_names, dtype=object)
+    scaler.mean_ = mean if scaler.with_mean or scaler.with_std else None
+    scaler.var_, scaler.scale_ = (variance, scale) if scaler.with_std else (None, None)
