@@ -17,7 +17,7 @@ from kinfolk.graph import squared_distances
 from kinfolk.methods.gamtl.alternate import Alternation, alternate
 from kinfolk.methods.gamtl.problem import Problem, independent
 from kinfolk.solvers.equations import normal_equations
-from kinfolk.solvers.random_effects import fit_random_effects
+from kinfolk.solvers.mixed import mixed_model
 from kinfolk.solvers.solution import Solution
 from problems import frame, gram, rows
 
@@ -256,7 +256,7 @@ def test_with_a_learned_metric_the_full_anchor_is_the_mixed_model():
     """gamma M'M at the variances of the mixed model, with B uniform, is its penalty: same slopes."""
     X, y, task = rows(6, T=12, n=(8, 14))
     stats = GramStats.from_rows(X, y, task)
-    effects = fit_random_effects(stats, intercept="free", tol=1e-8)
+    effects = mixed_model(stats, intercept="free", tol=1e-8)
     gamma = effects.sigma2 * (12 - 1) / (2 * 12)  # 2 gamma T / (T - 1) = sigma2, in units where Sigma is the identity
     model = GAMTL(metric="learned", anchor=1.0, alpha=1.0, beta=1.0, gamma=gamma, ridge=0.0).fit_gram(stats)
     np.testing.assert_allclose(model.coef_, effects.coef, rtol=0.02, atol=0.02)

@@ -1,4 +1,4 @@
-"""The mixed model as an estimator; its likelihood is tested in test_random_effects."""
+"""The mixed model as an estimator; its likelihood is tested in test_mixed_model."""
 
 import numpy as np
 import pytest

@@ -7,7 +7,7 @@ import pytest
 from sklearn.linear_model import BayesianRidge
 
 import kinfolk.methods.gamtl.coupling
-import kinfolk.solvers.components
+import kinfolk.solvers.mixed.components
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import MTRL, Independent, RandomSlopes
 from kinfolk.methods.linear_map import Scatter
@@ -188,7 +188,7 @@ def test_a_sample_of_tasks_tells_about_the_same_noise(monkeypatch):
     train, (X, _), _ = simulate(4, T=40, d=3, rows=(15, 30))
     model = GAMTL(task=0).fit(*train)
     exact = model.predict(X, return_std=True)[1]
-    monkeypatch.setattr(kinfolk.solvers.components, "MOST_TASKS", 20)
+    monkeypatch.setattr(kinfolk.solvers.mixed.components, "MOST_TASKS", 20)
     again = GAMTL(task=0).fit(*train)
     np.testing.assert_allclose(again.predict(X, return_std=True)[1].mean(), exact.mean(), rtol=0.15)
 

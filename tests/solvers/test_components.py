@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-import kinfolk.solvers.components
 from kinfolk.rows.gram import GramStats
-from kinfolk.solvers.components import integrated_components
-from kinfolk.solvers.random_effects import fit_random_effects
+from kinfolk.solvers.mixed import components, integrated_components, mixed_model
 
 
 def drawn(seed, *, T=40, n=2, sd=(1.0, 0.5, 0.0), noise=1.0, level=2.0):
@@ -29,7 +27,7 @@ def test_many_rows_give_back_what_was_drawn():
 
 def test_many_rows_leave_the_estimates_of_greatest_likelihood():
     gram = GramStats.from_rows(*drawn(1, T=300, n=20))
-    found, best = integrated_components(gram), fit_random_effects(gram)
+    found, best = integrated_components(gram), mixed_model(gram, tol=1e-5)
     assert found.noise == pytest.approx(best.sigma2, rel=0.01)
     np.testing.assert_allclose(found.covariance.diagonal()[:2], best.covariance.diagonal()[:2], rtol=0.05)
 
@@ -37,7 +35,7 @@ def test_many_rows_leave_the_estimates_of_greatest_likelihood():
 def test_two_rows_per_task_do_not_say_that_there_is_no_noise():
     """Of these 20 tables the likelihood is greatest at less than a quarter of the true noise in several."""
     grams = [GramStats.from_rows(*drawn(seed, sd=(1.5, 1.5, 1.5))) for seed in range(20)]
-    best = np.array([fit_random_effects(gram).sigma2 for gram in grams])
+    best = np.array([mixed_model(gram, tol=1e-5).sigma2 for gram in grams])
     found = np.array([integrated_components(gram).noise for gram in grams])
     assert (best < 0.25).sum() >= 4
     assert (found < 0.25).sum() == 0
@@ -58,7 +56,7 @@ def test_noise_that_differs_between_tasks_may_be_told():
 def test_some_of_many_tasks_stand_for_all(monkeypatch):
     gram = GramStats.from_rows(*drawn(2, T=200, n=6))
     whole = integrated_components(gram)
-    monkeypatch.setattr(kinfolk.solvers.components, "MOST_TASKS", 100)
+    monkeypatch.setattr(components, "MOST_TASKS", 100)
     some = integrated_components(gram)
     assert some.noise == pytest.approx(whole.noise, rel=0.2)
     order = np.random.default_rng(0).permutation(200)

@@ -37,7 +37,7 @@ from kinfolk.methods.uncertainty import moderated
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.batched import square_root, times
 from kinfolk.solvers.centre import blocks_around_centre
-from kinfolk.solvers.random_effects import fit_random_effects
+from kinfolk.solvers.mixed import mixed_model
 from kinfolk.solvers.tolerances import MARGIN
 from kinfolk.threads import on_few_threads
 
@@ -304,7 +304,7 @@ def population_of(gram: GramStats, kin: NDArray[np.bool_], joint: Joint | None) 
     # Slopes often vary along few common directions, and then pairs are near that no group makes: all covariances are
     # estimated where there are tasks enough for them.
     form = "full" if kin.sum() >= 2 * gram.n_features else "diagonal"
-    effects = fit_random_effects(gram.select(kin), covariance=form, intercept="free", tol=ROUGHLY)
+    effects = mixed_model(gram.select(kin), form, "free", tol=ROUGHLY)
     noise = shrunk_noise(gram)
     if noise is None:
         # A mixed model of so few rows explains too much: the groups of Syn 1 fell apart in two of eight draws.

@@ -14,8 +14,7 @@ from kinfolk.explain.kin import Kinship, kinship
 from kinfolk.judge.of_model import is_map, verdict_of
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import Array, squared_errors
-from kinfolk.solvers.random_effects import fit_random_effects
-from kinfolk.solvers.tolerances import MIXED_MODEL
+from kinfolk.solvers.mixed import mixed_model
 from kinfolk.threads import on_few_threads
 from kinfolk.words import (
     aligned,
@@ -314,7 +313,7 @@ def variance_components(model: Model) -> dict[str, float]:
     """Standard deviations of a mixed model of the same rows: of every coefficient between tasks, and of the noise."""
     if model.gram is None or model.coef.size > UNKNOWNS or model.seen.sum() < 2:
         return {}
-    effects = fit_random_effects(model.known, tol=MIXED_MODEL)
+    effects = mixed_model(model.known)
     between = [effects.intercept_sd, *effects.relevance.tolist()]
     names = ["intercept", *model.feature_names]
     differs = [True, *(~model.known.common()).tolist()]  # features of whole tasks have no slope that could differ

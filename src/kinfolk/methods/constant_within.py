@@ -12,10 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from kinfolk.methods.gamtl.calibrate import mixed_model
 from kinfolk.methods.model import Model, Population
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.solvers.tolerances import MIXED_MODEL
+from kinfolk.solvers.mixed import mixed_model
 
 TASKS_EACH = 3  # tasks per coefficient of levels: fewer would fit the levels at hand and tell nothing of others
 
@@ -30,7 +29,7 @@ def common_coefficients(gram: GramStats) -> Array:
     common = gram.common()
     coef = np.zeros(gram.n_features)
     if can_tell_common(gram):
-        coef[common] = mixed_model(gram, "diagonal", "random", MIXED_MODEL).mean[common]
+        coef[common] = mixed_model(gram).mean[common]
     return coef
 
 

@@ -9,14 +9,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.methods.constant_within import can_tell_common
 from kinfolk.methods.couplings import Hub
-from kinfolk.methods.gamtl.calibrate import mixed_model
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import ByTask, Course, Model, Part, Population
 from kinfolk.methods.parameters import choice, number, parameters
 from kinfolk.methods.uncertainty import moderated
 from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
 from kinfolk.solvers.equations import NormalEquations, normal_equations
-from kinfolk.solvers.random_effects import RANDOM_INTERCEPTS, RandomEffects
+from kinfolk.solvers.mixed import MixedModel, mixed_model
+from kinfolk.solvers.mixed.effects import RANDOM_INTERCEPTS
 from kinfolk.solvers.tolerances import LAST_DIGIT
 from kinfolk.words import warn_user
 
@@ -116,7 +116,7 @@ class RandomSlopes(MultiTaskRegressor):
             },
         )
 
-    def _with_noise(self, gram: GramStats) -> tuple[RandomEffects, Array]:
+    def _with_noise(self, gram: GramStats) -> tuple[MixedModel, Array]:
         """The mixed model, and the noise of every task over that of a typical one."""
         found = self._fitted(gram)
         noise = np.ones(gram.n_tasks)
@@ -129,12 +129,12 @@ class RandomSlopes(MultiTaskRegressor):
             found = self._fitted(gram.scaled(1 / noise), near=found)
         return found, noise
 
-    def _fitted(self, gram: GramStats, near: RandomEffects | None = None) -> RandomEffects:
+    def _fitted(self, gram: GramStats, near: MixedModel | None = None) -> MixedModel:
         if self.covariance == "full" and near is None:
-            near = mixed_model(gram, "diagonal", self.intercept, self.tol)
-        return mixed_model(gram, self.covariance, self.intercept, self.tol, near=near, max_iter=self.max_iter)
+            near = mixed_model(gram, "diagonal", self.intercept, tol=self.tol)
+        return mixed_model(gram, self.covariance, self.intercept, tol=self.tol, max_iter=self.max_iter, near=near)
 
-    def _warn_of(self, model: RandomEffects) -> None:
+    def _warn_of(self, model: MixedModel) -> None:
         if model.bounded:
             warn_user(
                 "the rows do not tell the noise: no task has more rows than coefficients, and the likelihood grows "
@@ -164,7 +164,7 @@ def about_weighted_mean(gram: GramStats, treatment: str, noise: Array) -> Normal
     return normal_equations(gram, treatment, origin=(weighted.x0[0], float(weighted.y0[0])))
 
 
-def noise_by_task(gram: GramStats, found: RandomEffects, equations: NormalEquations, before: Array) -> Array:
+def noise_by_task(gram: GramStats, found: MixedModel, equations: NormalEquations, before: Array) -> Array:
     """The noise of every task (T,) over that of a typical one, from the residuals of a mixed model.
 
     With H_t = K_t G_t, as the BLUP takes the rows of a task, the residuals r_t of the right model have the expectation
@@ -185,6 +185,6 @@ def noise_by_task(gram: GramStats, found: RandomEffects, equations: NormalEquati
     return np.asarray(noise * (gram.n / noise).sum() / gram.n.sum())
 
 
-def _hub(found: RandomEffects, weights: Array | None = None) -> Hub:
+def _hub(found: MixedModel, weights: Array | None = None) -> Hub:
     # The fixed effects have no penalty of their own: R = 0.
     return Hub(found.relative_covariance, np.zeros_like(found.relative_covariance), weights)

@@ -2,8 +2,8 @@
 
 A model is linear in its targets, so its errors follow from where the true coefficients lie and how far observations
 scatter (`linear_map`). Both are asked of a mixed model of the same rows, with what its estimates leave open
-(`solvers.components`), not of the penalties or the graph of the model itself: these were chosen to suit the rows, and a
-task of two rows has the neighbours that its noise has chosen. So one law judges all methods,
+(`solvers.mixed.components`), not of the penalties or the graph of the model itself: these were chosen to suit the rows,
+and a task of two rows has the neighbours that its noise has chosen. So one law judges all methods,
 
     variance = sigma2_t (level_t + x'(N G N)_tt x) + x'pulled_t x:
 
@@ -26,7 +26,7 @@ from scipy.special import digamma, polygamma
 from kinfolk.declared import holds
 from kinfolk.methods.linear_map import ErrorBlocks, LinearMap, Scatter
 from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
-from kinfolk.solvers.components import VarianceComponents, integrated_components
+from kinfolk.solvers.mixed import VarianceComponents, integrated_components
 from kinfolk.solvers.tolerances import LAST_DIGIT
 
 LEAST_TRAINING = 0.5  # share of the rows of a small task that the models of folds had

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.methods.extrapolation import END, LEAST_ROWS, LEAST_TASKS, MOST_ROWS, ROUNDED
-from kinfolk.methods.gamtl.calibrate import mixed_model
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.search.rbf_search import TaskRows
-from kinfolk.solvers.tolerances import MIXED_MODEL
+from kinfolk.solvers.mixed import mixed_model
 
 MOST_ENDS = 6  # that are tried, those with the most rows
 
@@ -67,6 +66,6 @@ def _of_slopes(data: TaskRows, end: _End) -> Array:
     """What random slopes of the inner rows predict for those at the end; curves are nearly lines beyond their rows."""
     gram = data.gram(data.X, end.inner).with_rows()
     scale = feature_scale(gram)
-    model = mixed_model(gram.rescaled(scale), "diagonal", "random", MIXED_MODEL)
+    model = mixed_model(gram.rescaled(scale))
     t = np.searchsorted(gram.labels, data.labels[data.codes[end.judged]])
     return np.asarray(model.intercept[t] + np.einsum("nd,nd->n", data.X[end.judged] / scale, model.coef[t]))

@@ -119,6 +119,42 @@ def inverse(H: Array) -> Array:
         return np.linalg.pinv(H, hermitian=True)
 
 
+def rows_of_gram(G: Array, b: Array) -> tuple[Array, Array, NDArray[np.intp]]:
+    """R_t (q, p) and z_t (q,) with R_t'R_t = G_t and R_t'z_t = b_t, and the rank r_t: only the last r_t rows are not 0.
+
+    Cholesky's factors with the largest pivot first (Higham 1990), of all tasks in step: no more steps than the largest
+    rank, which is far below p where tasks have few rows. G may be one matrix for all tasks.
+
+    Examples
+    --------
+    >>> R, z, rank = rows_of_gram(np.array([[[4.0, 2.0], [2.0, 1.0]]]), np.array([[6.0, 3.0]]))
+    >>> R, z, rank
+    (array([[[2., 1.]]]), array([[3.]]), array([1]))
+    """
+    each = np.arange(len(G))
+    p = G.shape[2]
+    left = np.diagonal(G, axis1=1, axis2=2).copy()
+    floor = ROUNDING * left.max(axis=1, initial=0.0)
+    R = np.zeros((len(G), p, p))
+    z = np.zeros((len(b), p))
+    rank = np.zeros(len(G), np.intp)
+    for k in range(p - 1, -1, -1):
+        place = left.argmax(axis=1)
+        pivot = left[each, place]
+        goes_on = pivot > floor
+        if not goes_on.any():
+            break
+        size = np.where(goes_on, 1 / np.sqrt(np.where(goes_on, pivot, 1.0)), 0.0)
+        known = R[each, k + 1 :, place]
+        R[:, k] = size[:, None] * (G[each, place] - np.matmul(known[:, None], R[:, k + 1 :])[:, 0])
+        z[:, k] = size * (np.take_along_axis(b, place[:, None], axis=1)[:, 0] - row_dots(known, z[:, k + 1 :]))
+        left = np.where(goes_on[:, None], left - R[:, k] ** 2, 0.0)
+        left[each, place] = 0.0
+        rank += goes_on
+    first = p - max(int(rank.max(initial=0)), 1)
+    return R[:, first:].copy(), z[:, first:].copy(), rank
+
+
 def inverse_triangles(C: Array) -> Array:
     """C_t^-1 of lower triangular matrices, by halves: products take half the time of LAPACK's small solves.
 

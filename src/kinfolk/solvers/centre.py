@@ -16,9 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kinfolk.rows.gram import Array
-from kinfolk.solvers.batched import inverse_definite
-from kinfolk.solvers.mixed_model import SINGULAR, rows_of_gram
-from kinfolk.solvers.tolerances import ROUNDING
+from kinfolk.solvers.batched import inverse_definite, rows_of_gram
+from kinfolk.solvers.tolerances import NEVER_SEEN, ROUNDING
 
 LARGE = 1e6  # tr M_t from which differences would lose six of sixteen digits
 MOST_ROOT = 1e16  # of P, in units of the columns: less pull is none, and the QR of rows so unequal would lose it
@@ -128,7 +127,7 @@ def inverse_for_centre(H: Array, pooled: Array) -> Array:
     root = np.sqrt(np.diagonal(pooled))
     root = np.where(root > 0, root, 1.0)[:, None]
     value, vector = np.linalg.eigh(pooled / root / root.T)
-    seen = value > SINGULAR * max(float(value.max(initial=0.0)), 0.0)
+    seen = value > NEVER_SEEN * max(float(value.max(initial=0.0)), 0.0)
     if seen.all():
         return inverse_definite(H)
     U = vector[:, seen]

@@ -6,6 +6,7 @@ All are relative; what to, the place that uses one says. A tolerance of one solv
 LAST_DIGIT = 1e-15  # one number changed by no more than its last digit: several times the spacing of doubles
 ROUNDING = 1e-13  # a sum of products of some hundred terms is exact to this: eigenvalues and values of an objective
 MARGIN = 1e-12  # beyond what rounding explains: singular directions, strict bounds, symmetry of a given matrix
+NEVER_SEEN = 1e-11  # eigenvalues of a pooled Gram matrix below this share of the largest: directions nobody has seen
 SAME_SQUARE = 1e-28  # squared difference of numbers that agree but for their last digits
 SAME_ERRORS = 1e-9  # held-out errors are differences of statistics, so that equal ones differ by this much
 GRAPH_TIE = 1e-14  # a pair this little beyond the price of an edge would get an edge of weight zero

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +13,8 @@ from kinfolk.rows.gram import TINY, Array, GramStats, evenly_chosen
 from kinfolk.solvers.equations import NormalEquations, normal_equations
 from kinfolk.solvers.graph import DENSE_TASKS, theta_of_weights
 from kinfolk.solvers.graph.candidates import ALL_PAIRS
-from kinfolk.solvers.random_effects import RandomEffects, fit_random_effects
-from kinfolk.solvers.tolerances import MIXED_MODEL, ROUNDING
+from kinfolk.solvers.mixed import MixedModel, mixed_model
+from kinfolk.solvers.tolerances import ROUNDING
 
 METRICS = {"identity": None, "learned": "diagonal", "learned_full": "full", "function": None}  # covariances of effects
 SHOWN_BY = ("function", "shape", "coefficients")
@@ -65,13 +64,13 @@ class Recipe:
         assert dual is not None
         return replace(problem, self_loops=self.self_loops * float(np.median(dual)))
 
-    def effects(self, gram: GramStats) -> RandomEffects | None:
+    def effects(self, gram: GramStats) -> MixedModel | None:
         """The mixed model behind a learned metric and shrunk intercepts, if either is asked for."""
         if METRICS[self.metric] is None and self.intercept != "shrunk":
             return None
         return metric_model(gram, self.metric, self.intercept)
 
-    def uncalibrated(self, gram: GramStats, effects: RandomEffects | None, **solvers: Any) -> Problem:
+    def uncalibrated(self, gram: GramStats, effects: MixedModel | None, **solvers: Any) -> Problem:
         """The problem with the numbers that were given; gamma is 0 if none was."""
         equations = normal_equations(gram, self.intercept)
         ridge = np.diag(self.ridge * equations.penalised())
@@ -103,7 +102,7 @@ class Recipe:
         )
 
 
-def unit_of_levels(effects: RandomEffects) -> float:
+def unit_of_levels(effects: MixedModel) -> float:
     """Standard deviation of random intercepts; 1 where there are none, or nothing to compare them with.
 
     Unknowns over it vary as much as the intercepts and have their unit, that of y: sums over both then have a meaning.
@@ -132,29 +131,13 @@ def function_root(gram: GramStats) -> Array:
     return vector / np.sqrt(np.maximum(value, least)) / unit[:, None]
 
 
-def metric_model(gram: GramStats, metric: str, intercept: str | None) -> RandomEffects:
+def metric_model(gram: GramStats, metric: str, intercept: str | None) -> MixedModel:
     """The mixed model behind a metric; of very many tasks some stand for all, unless these have no rows to spare."""
     if gram.n_tasks > METRIC_TASKS:
         some = gram.once("tasks of a metric", lambda: gram.select(evenly_chosen(gram, METRIC_TASKS)))
         gram = some if (some.n > 1).any() else gram
     random = intercept in ("shrunk", "coupled")
-    return mixed_model(gram, METRICS[metric] or "diagonal", "random" if random else "free", MIXED_MODEL)
-
-
-def mixed_model(
-    gram: GramStats,
-    covariance: str,
-    intercept: str,
-    tol: float,
-    *,
-    max_iter: int = 1000,
-    near: RandomEffects | None = None,
-) -> RandomEffects:
-    """The mixed model of some statistics; asked for again with the same options it is not fitted again."""
-    fit: Callable[[], RandomEffects] = lambda: fit_random_effects(  # noqa: E731
-        gram, covariance=covariance, intercept=intercept, tol=tol, max_iter=max_iter, near=near
-    )
-    return gram.once(("mixed model", covariance, intercept, tol, max_iter, near is None), fit)
+    return mixed_model(gram, METRICS[metric] or "diagonal", "random" if random else "free")
 
 
 def theta_at_start(problem: Problem, V: Array, neighbors: float) -> float:

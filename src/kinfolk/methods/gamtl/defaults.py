@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from kinfolk.methods.gamtl.calibrate import METRICS, Recipe, metric_model, mixed_model
+from kinfolk.methods.gamtl.calibrate import METRICS, Recipe, metric_model
 from kinfolk.methods.gamtl.problem import Problem
 from kinfolk.rows.gram import TINY, GramStats, evenly_chosen
-from kinfolk.solvers.random_effects import RandomEffects
-from kinfolk.solvers.tolerances import MIXED_MODEL
+from kinfolk.solvers.mixed import MixedModel, mixed_model
 
 # The graph alone; a ridge of 1 weighs as much as one row of features with standard deviation 1.
 RAW: dict[str, Any] = {"strength": 1.0, "ridge": 1.0, "anchor": 0.0, "metric": "identity"}
@@ -59,13 +58,13 @@ def completed(named: dict[str, Any], gram: GramStats) -> Recipe:
     return replace(recipe, strength=matching_strength(recipe.uncalibrated(gram, effects), effects, recipe.metric))
 
 
-def ridge_of_mean(effects: RandomEffects, n_tasks: int) -> float:
+def ridge_of_mean(effects: MixedModel, n_tasks: int) -> float:
     """The ridge whose prior is as wide as the common coefficients are large: it acts on T copies of them."""
     size = float(((effects.mean**2 + effects.relevance**2) * effects.scale**2).mean())
     return min(max(effects.sigma2 / max(n_tasks * size, TINY), LEAST_RIDGE), MOST_RIDGE)
 
 
-def matching_strength(problem: Problem, effects: RandomEffects, metric: str) -> float:
+def matching_strength(problem: Problem, effects: MixedModel, metric: str) -> float:
     """The strength whose pull is `PULL` times sigma2 / variance, in the unknowns of the problem."""
     own = float(np.diagonal(problem.equations.G, axis1=1, axis2=2)[:, problem.scale > 0].mean())
     d = len(effects.mean)
@@ -86,7 +85,7 @@ def fall_into_groups(gram: GramStats) -> bool:
         return False
     if count < gram.n_tasks:
         gram = gram.select(evenly_chosen(gram, count))
-    effects = mixed_model(gram, "diagonal", "free", MIXED_MODEL)
+    effects = mixed_model(gram, intercept="free")
     problem = Recipe(**RAW).problem(gram)
     assert problem.near is not None
     A = problem.graph_step(problem.near, None).value

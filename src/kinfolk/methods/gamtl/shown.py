@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.methods.gamtl.calibrate import Recipe, input_moments, mixed_model
+from kinfolk.methods.gamtl.calibrate import Recipe, input_moments
 from kinfolk.methods.gamtl.problem import independent
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.batched import square_root
 from kinfolk.solvers.equations import normal_equations
 from kinfolk.solvers.graph import Candidates, graph_of_weights, theta_of_weights
+from kinfolk.solvers.mixed import mixed_model
 from kinfolk.solvers.solution import Solution
-from kinfolk.solvers.tolerances import MIXED_MODEL
 
 GAP = 4.0  # a multiplier this many times the next smaller one begins the loners
 FAR = 5.0  # and is at least this many times the median
@@ -142,7 +142,7 @@ def _coefficients_that_differ(gram: GramStats, recipe: Recipe) -> tuple[Array, A
     """Coefficients of a mixed model, or where that finds no differences either, of every task alone."""
     # Own intercepts take the rows of tasks that have one each.
     random = recipe.intercept is not None or not (gram.n > 1).any()
-    effects = mixed_model(gram, "diagonal", "random" if random else "free", MIXED_MODEL)
+    effects = mixed_model(gram, intercept="random" if random else "free")
     if _differ(effects.coef):
         return effects.coef, effects.intercept
     equations = normal_equations(gram, "free")

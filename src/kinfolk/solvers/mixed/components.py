@@ -23,7 +23,8 @@ import numpy as np
 
 from kinfolk.rows.gram import TINY, Array, GramStats, evenly_chosen
 from kinfolk.solvers.equations import normal_equations
-from kinfolk.solvers.mixed_model import Compressed, Likelihood, compress, maximise, scale_free_units, second_derivative
+from kinfolk.solvers.mixed.likelihood import Compressed, Likelihood, compress, scale_free_units, second_derivative
+from kinfolk.solvers.mixed.maximum import maximise
 from kinfolk.solvers.tolerances import LAST_DIGIT, MIXED_MODEL
 
 MOST_TASKS = 500  # that are looked at: more would change little

@@ -10,8 +10,8 @@ from scipy.stats import multivariate_normal
 
 from kinfolk.methods.gamtl.calibrate import unit_of_levels
 from kinfolk.rows.gram import GramStats
-from kinfolk.solvers import mixed_model as _mixed_model
-from kinfolk.solvers.random_effects import COVARIANCES, fit_random_effects
+from kinfolk.solvers.mixed import likelihood, maximum, mixed_model
+from kinfolk.solvers.mixed.effects import COVARIANCES
 
 CHOICES = [(covariance, intercept) for covariance in COVARIANCES for intercept in ("random", "free")]
 TOL = 1e-5
@@ -27,8 +27,8 @@ def draw(T=12, n=15, d=2, sd=0.7, noise=1.0, seed=0):
     return X, (X * W[task]).sum(axis=1) + c[task] + noise * rng.normal(size=T * n), task
 
 
-def fitted(rows, **options):
-    return fit_random_effects(GramStats.from_rows(*rows), **options)
+def fitted(rows, *, tol=TOL, **options):
+    return mixed_model(GramStats.from_rows(*rows), tol=tol, **options)
 
 
 def dense_random(rows, model, joint):
@@ -96,10 +96,10 @@ def test_log_likelihood_with_free_intercepts_is_the_dense_density_of_contrasts(c
     np.testing.assert_allclose(model.history[-1], dense_free(rows, model), rtol=1e-10)
 
 
-@pytest.mark.parametrize("costs", [0, _mixed_model.BLOCK_COSTS])
+@pytest.mark.parametrize("costs", [0, likelihood.BLOCK_COSTS])
 def test_tasks_of_few_rows_beside_a_long_one_have_the_dense_density(costs, monkeypatch):
     """Matrices are as large as the rank of a task: of two to four rows beside 4 features, and of forty."""
-    monkeypatch.setattr(_mixed_model, "BLOCK_COSTS", costs)
+    monkeypatch.setattr(likelihood, "BLOCK_COSTS", costs)
     X, y, task = draw(T=20, n=40, d=4, seed=3)
     row = np.tile(np.arange(40), 20)
     some = (row < 2 + task % 3) | (task == 7)
@@ -242,16 +242,16 @@ def test_shared_inputs_take_the_short_way_to_the_same_answer():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(20, 3)), rng.normal(size=(20, 8)) + np.arange(8)
     wide = GramStats.from_rows(X, Y)
-    one = fit_random_effects(wide)
+    one = mixed_model(wide, tol=TOL)
     nearly = wide.G * (1 + 1e-9 * np.arange(8))[:, None, None]
-    two = fit_random_effects(type(wide)(wide.labels, wide.n, wide.x_mean, wide.y_mean, nearly, wide.b, wide.yy))
+    two = mixed_model(type(wide)(wide.labels, wide.n, wide.x_mean, wide.y_mean, nearly, wide.b, wide.yy), tol=TOL)
     np.testing.assert_allclose(one.coef, two.coef, atol=1e-5)
 
 
 def test_forty_two_tasks_of_nineteen_features_are_fast():
     gram = GramStats.from_rows(*draw(T=42, n=140, d=19, sd=np.linspace(0, 0.5, 19)))
     start = time.process_time()
-    fit_random_effects(gram)
+    mixed_model(gram, tol=TOL)
     assert time.process_time() - start < 1.0  # measured 0.1 s on one quiet core
 
 
@@ -259,7 +259,7 @@ def test_forty_two_tasks_of_nineteen_features_are_fast():
 def test_many_tasks_by_scoring_reach_the_maximum_of_em_and_quasi_newton_steps(intercept, monkeypatch):
     rows = draw(T=1200, n=6, d=4, sd=(1.0, 0.3, 0.0, 0.0), noise=0.5, seed=5)
     scoring = fitted(rows, intercept=intercept, tol=1e-7)
-    monkeypatch.setattr(_mixed_model, "MANY", 10**9)
+    monkeypatch.setattr(maximum, "MANY", 10**9)
     steps = fitted(rows, intercept=intercept, tol=1e-7)
     assert scoring.converged and len(scoring.history) < len(steps.history) / 2
     assert (np.diff(scoring.history) >= 0).all()
@@ -293,7 +293,7 @@ def test_small_tasks_beside_a_large_one_have_levels_of_their_own():
     task = np.repeat(np.arange(3), (20_000, 2, 1))
     X = rng.normal(size=(len(task), 2))
     y = 2 * X[:, 0] + np.array([0.0, 1.0, 2.0])[task] + 0.1 * rng.normal(size=len(task))
-    found = fit_random_effects(GramStats.from_rows(X, y, task))
+    found = mixed_model(GramStats.from_rows(X, y, task), tol=TOL)
     assert (np.diff(found.history) >= -1e-6).all()
     assert np.allclose(found.intercept, [0.0, 1.0, 2.0], atol=0.3)
 
@@ -305,8 +305,8 @@ def test_a_start_with_a_feature_that_never_varies_is_a_start_at_any_size(size):
     X = rng.normal(size=(108, 3)) * [1.0, size, 0.0]
     y = X[:, 0] * (1 + task / 9) + X[:, 1] / size + 0.1 * rng.normal(size=108)
     gram = GramStats.from_rows(X, y, task)
-    near = fit_random_effects(gram)
-    started = fit_random_effects(gram, covariance="full", near=near)
-    once = fit_random_effects(gram, covariance="full")
+    near = mixed_model(gram, tol=TOL)
+    started = mixed_model(gram, "full", tol=TOL, near=near)
+    once = mixed_model(gram, "full", tol=TOL)
     assert len(started.history) < len(once.history)
     np.testing.assert_allclose(started.history[-1], once.history[-1], rtol=1e-6)

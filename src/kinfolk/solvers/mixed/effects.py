@@ -14,9 +14,10 @@ import numpy as np
 
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.equations import NormalEquations, normal_equations
-from kinfolk.solvers.mixed_model import Likelihood, compress, maximise, scale_free_units
+from kinfolk.solvers.mixed.likelihood import Likelihood, compress, scale_free_units
+from kinfolk.solvers.mixed.maximum import maximise
 from kinfolk.solvers.solution import Solution
-from kinfolk.solvers.tolerances import LAST_DIGIT
+from kinfolk.solvers.tolerances import LAST_DIGIT, MIXED_MODEL
 
 SATURATED_NOISE = 0.01  # least sigma2 over the variance within tasks, where rows do not tell the noise
 COVARIANCES = ("diagonal", "full")
@@ -24,7 +25,7 @@ RANDOM_INTERCEPTS = {"random": "coupled", "free": "free"}  # to the normal equat
 
 
 @dataclass(frozen=True, eq=False)
-class RandomEffects:
+class MixedModel:
     """The fitted mixed model.
 
     Attributes
@@ -74,16 +75,16 @@ class RandomEffects:
         return (vector * sd) @ vector.T / self.scale[:, None]
 
 
-def fit_random_effects(
+def mixed_model(
     gram: GramStats,
-    *,
     covariance: str = "diagonal",
     intercept: str = "random",
-    tol: float = 1e-5,
+    *,
+    tol: float = MIXED_MODEL,
     max_iter: int = 1000,
-    near: RandomEffects | None = None,
-) -> RandomEffects:
-    """Maximum-likelihood fit of the mixed model: EM steps, then quasi-Newton steps on the same gradient.
+    near: MixedModel | None = None,
+) -> MixedModel:
+    """Maximum-likelihood fit of the mixed model; asked for again with the same options it is not fitted again.
 
     Parameters
     ----------
@@ -99,11 +100,18 @@ def fit_random_effects(
     Without noise and without difference between the slopes, the slope is common and its variance zero.
 
     >>> X, y = np.array([[0.0], [1.0], [2.0], [0.0], [1.0], [3.0]]), np.array([1.0, 3.0, 5.0, 4.0, 6.0, 10.0])
-    >>> model = fit_random_effects(GramStats.from_rows(X, y, [0, 0, 0, 1, 1, 1]), intercept="free")
+    >>> model = mixed_model(GramStats.from_rows(X, y, [0, 0, 0, 1, 1, 1]), intercept="free")
     >>> model.mean.round(6), model.relevance.round(3), model.intercept.round(6)
     (array([2.]), array([0.]), array([1., 4.]))
     """
     _check_choices(covariance, intercept)
+    key = ("mixed model", covariance, intercept, tol, max_iter, near is None)
+    return gram.once(key, lambda: _fitted(gram, covariance == "diagonal", intercept, tol, max_iter, near))
+
+
+def _fitted(
+    gram: GramStats, diagonal: bool, intercept: str, tol: float, max_iter: int, near: MixedModel | None
+) -> MixedModel:
     equations = normal_equations(gram, RANDOM_INTERCEPTS[intercept])
     rows = np.maximum(gram.n - (intercept == "free"), 0.0)
     if rows.sum() <= 0:
@@ -111,7 +119,6 @@ def fit_random_effects(
             "no degrees of freedom: every task has at most 1 row, or weights that sum to at most 1, and its own "
             "intercept takes that. Fit more rows per task, or scale sample_weight so that a typical weight is 1"
         )
-    diagonal = covariance == "diagonal"
     units = scale_free_units(equations.G, diagonal=diagonal)
     # A full covariance is found in directions that mix the features: its caller leaves out those in common.
     fixed = np.pad(gram.common(), (0, int(equations.has_ones))) if diagonal else None
@@ -121,21 +128,24 @@ def fit_random_effects(
     if saturated:
         within = float(gram.yy.sum()) / max(float(np.maximum(gram.n - 1, 0.0).sum()), 1.0)
         data = replace(data, least_noise=max(data.least_noise, SATURATED_NOISE * within))
-    start = None
-    if near is not None:
-        size = np.sqrt((units**2).sum(axis=1))[:, None]  # of coefficients, which may differ by any power of ten
-        size = np.where(size > 0, size, 1.0)  # a feature that never varies has none
-        back = np.linalg.pinv(units / size) / size.T
-        start = back @ near.relative_covariance @ back.T
+    start = None if near is None else _without_units(near.relative_covariance, units)
     found = maximise(data, diagonal=diagonal, tol=tol, max_iter=max_iter, near=start)
     at_least = found.value.sigma2 <= data.least_noise
     found = replace(found, converged=found.converged or (at_least and not saturated))
     return _in_units(gram, equations, units, found, bounded=saturated and at_least)
 
 
+def _without_units(covariance: Array, units: Array) -> Array:
+    """A covariance of coefficients as one of the unknowns v in coefficients = units v."""
+    size = np.sqrt((units**2).sum(axis=1))[:, None]  # of coefficients, which may differ by any power of ten
+    size = np.where(size > 0, size, 1.0)  # a feature that never varies has none
+    back = np.linalg.pinv(units / size) / size.T
+    return back @ covariance @ back.T
+
+
 def _in_units(
     gram: GramStats, equations: NormalEquations, units: Array, found: Solution, *, bounded: bool
-) -> RandomEffects:
+) -> MixedModel:
     state: Likelihood = found.value
     d = gram.n_features
     W, c = equations.coefficients((state.mean + state.g @ state.P) @ units.T)
@@ -153,7 +163,7 @@ def _in_units(
     size = float(np.abs(gram.y_mean).max() + np.sqrt(gram.yy.sum() / gram.n.sum()))
     if (np.sqrt(np.diagonal(covariance)[:d]) * scale).max() <= max(LAST_DIGIT * size, np.sqrt(TINY)):
         covariance = np.zeros_like(covariance)  # slopes that differ by less than the targets are rounded do not differ
-    return RandomEffects(
+    return MixedModel(
         mean=mean[:d],
         intercept_mean=level,
         covariance=covariance[:d, :d],
