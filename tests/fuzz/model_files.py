@@ -17,8 +17,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 
 import campaign
-from mutations import MUTATIONS, sealed, unsealed
+from mutations import MUTATIONS
 from stored_models import TABLE, Y, fitted, table_for, table_of, with_transformer
+from test_earlier import FOLDER as EARLIER
 from test_earlier import table_of as earlier_table_of
 from test_spoiled import MIXED, STEPS, STEPS_Y
 
@@ -34,12 +35,11 @@ TRANSFORMED = (
     "SimpleImputer",
 )
 NO_STD = ("MTRL", "MSSL", "TAT", "GFL", "BMSL", "CCMTL")
-EARLIER = Path(__file__).parents[1] / "store" / "format1"
 
 
 @cache
-def sound_files() -> list[tuple[bytes, object, int]]:
-    """Sound files of all kinds with a table that their models predict, and the version of their format."""
+def sound_files() -> list[tuple[bytes, object]]:
+    """Sound files of all kinds with a table that their models predict."""
     names = ("GAMTL", "GAMTLCV", "RBFGAMTL", "MTRL", "MSSL", "TAT", "GFL", "BMSL")
     models = [(fitted(name), table_of(name)) for name in names]
     models += [(with_transformer(name), table_for(name)) for name in TRANSFORMED]
@@ -50,23 +50,21 @@ def sound_files() -> list[tuple[bytes, object, int]]:
     models += [(GAMTLCV(task="who", trunk=None, **small).fit(MIXED, mixed), MIXED)] * 2
     models += [(GAMTLCV(task="who", trunk="auto", **small).fit(STEPS, STEPS_Y), STEPS)] * 2
     with tempfile.TemporaryDirectory() as folder:
-        now = [(save(model, Path(folder) / "sound.kin").read_bytes(), table, 2) for model, table in models]
+        now = [(save(model, Path(folder) / "sound.kin").read_bytes(), table) for model, table in models]
         private = [
-            (save(model, Path(folder) / "private.kin", private=True).read_bytes(), table, 2)
+            (save(model, Path(folder) / "private.kin", private=True).read_bytes(), table)
             for model, table in models[-4::2]
         ]
     now += private
-    return now + [(path.read_bytes(), earlier_table_of(path.stem), 1) for path in sorted(EARLIER.glob("*.kin"))]
+    return now + [(path.read_bytes(), earlier_table_of(path.stem)) for path in sorted(EARLIER.glob("*.kin"))]
 
 
 def one(rng: np.random.Generator) -> str:
     """One file; what became of it."""
     sound = sound_files()
-    data, table, version = sound[rng.integers(len(sound))]
+    data, table = sound[rng.integers(len(sound))]
     mutate = MUTATIONS[rng.integers(len(MUTATIONS))]
     spoiled = mutate(data, rng)
-    if version == 1 and b"kinfolk model 2 sha256 " in spoiled[-128:]:  # sealed anew, as all are, by the present version
-        spoiled = sealed(unsealed(spoiled), version=1)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "spoiled.kin"
         path.write_bytes(spoiled)

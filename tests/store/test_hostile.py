@@ -320,14 +320,3 @@ def test_a_transformer_whose_values_make_no_sense_to_it_is_a_value_error(files, 
     with pytest.raises(ValueError, match=r"transformer Pipeline cannot take X \(\w+Error: ") as caught:
         model.predict(TABLE)
     assert "\n" not in str(caught.value)
-
-
-def test_records_that_are_put_together_from_an_earlier_file_are_checked_too(tmp_path):
-    data = (Path(__file__).parent / "format1" / "GAMTLCV.kin").read_bytes()
-
-    def change(model):
-        assert "limit_errors_" in model["state"]
-        model["state"]["limit_errors_"] = [[0.5]]
-
-    spoiled = sealed(unsealed(with_header(data, change)), version=1)
-    refused(spoiled, tmp_path, "the without_graph of a HeldOut")

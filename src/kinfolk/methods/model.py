@@ -398,8 +398,7 @@ class Model:
         if not self.parts:
             raise ValueError(
                 f"{self.name} is not a linear function of the targets: use GAMTL, GAMTLCV, RBFGAMTL, Independent, "
-                "Pooled, MeanShrunk, RandomSlopes or TaskMean for standard deviations and contributions; models from "
-                "files of kinfolk 0.1 must be fitted again"
+                "Pooled, MeanShrunk, RandomSlopes or TaskMean for standard deviations and contributions"
             )
         return tuple(part.map(self.known) for part in self.parts if (part.shares > 0).any())
 

@@ -21,7 +21,6 @@ from sklearn.exceptions import InconsistentVersionWarning
 from kinfolk._version import __version__
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import as_model
-from kinfolk.store import earlier
 from kinfolk.store.archive import Archive, ModelFileError, open_archive, path_of, write_archive
 from kinfolk.store.checks import check_model
 from kinfolk.store.classes import MODELS
@@ -100,9 +99,6 @@ def _read(archive: Archive) -> tuple[MultiTaskRegressor, Any]:
     header = json.loads(archive.header().decode("ascii"), parse_constant=_refuse_constant)
     model = Decoder(archive).value(header["model"])
     check_model(model)
-    if archive.version == earlier.FORMAT:
-        model.model_ = replace(model.model_, parts=earlier.parts_of(model, model.model_))
-        check_model(model)
     model.model_ = replace(model.model_, method=model.unfitted())
     return model, header["written_by"]
 

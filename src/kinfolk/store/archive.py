@@ -79,7 +79,6 @@ class Archive:
     zip: zipfile.ZipFile
     count: int
     size: int
-    version: int = VERSION
     read: dict[int, NDArray[Any]] = field(default_factory=dict)
 
     def header(self) -> bytes:
@@ -104,12 +103,7 @@ def open_archive(file: IO[bytes]) -> Archive:
     seal = SEAL.search(file.read(SEAL_BYTES))
     if seal is None:
         raise ModelFileError("is not a kinfolk model, or its end is missing: save the model again, or copy it again")
-    if int(seal[1]) < 1:
-        raise ModelFileError("names format 0, which no kinfolk has written: save the model again, or copy it again")
-    if int(seal[1]) > VERSION:
-        raise ModelFileError(
-            f"was written by a newer kinfolk (format {int(seal[1])}, this one reads up to {VERSION}): upgrade kinfolk"
-        )
+    _check_version(int(seal[1]))
     if _digest(file, size - DIGEST) != seal[2]:
         raise ModelFileError("is damaged (its checksum does not match): save the model again, or copy it again")
     check_memory(size, "the arrays of the model file", "Load it on a machine with more memory.")
@@ -117,7 +111,21 @@ def open_archive(file: IO[bytes]) -> Archive:
     archive = zipfile.ZipFile(file)
     count = _checked_members(archive.infolist(), size)
     _check_no_gaps(archive)
-    return Archive(archive, count, size, int(seal[1]))
+    return Archive(archive, count, size)
+
+
+def _check_version(version: int) -> None:
+    if version < 1:
+        raise ModelFileError("names format 0, which no kinfolk has written: save the model again, or copy it again")
+    if version == 1:
+        raise ModelFileError(
+            "was written by kinfolk 0.1 (format 1), and only that version reads it (pip install 'kinfolk<0.2'): fit "
+            "again with this one"
+        )
+    if version > VERSION:
+        raise ModelFileError(
+            f"was written by a newer kinfolk (format {version}, this one reads format {VERSION}): upgrade kinfolk"
+        )
 
 
 def _digest(file: IO[bytes], size: int) -> bytes:

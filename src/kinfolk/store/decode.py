@@ -16,7 +16,6 @@ import numpy as np
 from scipy import sparse
 
 from kinfolk.rows.gram import GramStats
-from kinfolk.store import earlier
 from kinfolk.store.archive import DTYPE, Archive, ModelFileError
 from kinfolk.store.checks import check_estimator, check_record
 from kinfolk.store.classes import BSPLINE, ESTIMATORS, MODELS, NOT_STORED, RECORDS, TYPES, UFUNCS
@@ -148,7 +147,6 @@ class Decoder:
         self.rows = None
         values = {key: self.value(part) for key, part in _typed(parts, dict).items()}
         self.may_repeat = False
-        earlier.rename_fields(name, values)
         if not _needed(RECORDS[name]) <= set(values) <= set(stored_fields(RECORDS[name])):
             raise ModelFileError(f"a record {name} has other fields than this version of kinfolk")
         record = RECORDS[name](**values)
@@ -168,12 +166,7 @@ class Decoder:
         if unknown:
             raise ModelFileError(f"{name} has no parameter {min(unknown)[:40]!r}")
         estimator = cls(**params)
-        state = _typed(content["state"], dict)
-        if self.archive.version == earlier.FORMAT and name in MODELS:
-            kept = {key: self.value(part) for key, part in state.items() if key != "members_"}
-            estimator.model_ = earlier.model_of_attributes(kept)
-            state = {}
-        for key, part in state.items():
+        for key, part in _typed(content["state"], dict).items():
             if not _may_be_set(cls, key):
                 raise ModelFileError(f"{name} has no fitted attribute {key[:40]!r}")
             vars(estimator)[key] = self.value(part)
