@@ -18,7 +18,7 @@ from kinfolk.rows.moments import runs, sorted_by_slot
 from kinfolk.solvers.batched import ridge_alone, row_dots, solve_each
 from kinfolk.solvers.ridge import typical_eigenvalue
 
-# Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
+# Set on the tables of benchmarks/arena.py marked "tuned"; docs/lab-book.md has the numbers.
 CLIPPED_AT = 0.25  # of the range, beyond either end
 TRUSTED = 1.0  # the same at an end where the line has shown to hold
 END = 1 / 3  # of the range, held out

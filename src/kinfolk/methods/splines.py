@@ -15,7 +15,7 @@ from kinfolk.methods.walks import FADE, Walk
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.tolerances import MARGIN
 
-# Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
+# Set on the tables of benchmarks/arena.py marked "tuned"; docs/lab-book.md has the numbers.
 KNOTS = 5  # of every input, where tasks have few rows; inputs with fewer distinct values have no curve
 MOST_KNOTS = 12
 ROWS_PER_TERM = 2  # of the median task

@@ -18,7 +18,7 @@ from kinfolk.rows.gram import Array
 FEWEST_VALUES = 4  # of an input with a walk: with fewer a line and its bend say all
 LEAST_ROWS = 3  # at a knot
 MOST_KNOTS = 200  # more values are represented by every k-th
-# Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
+# Set on the tables of benchmarks/arena.py marked "tuned"; docs/lab-book.md has the numbers.
 MOST_TERMS = 24
 FADE = 1.0  # of the range, beyond its ends, over which a walk or a curve returns to its line, by a factor of e
 EVEN = 0.5  # sd of the steps of a time over their mean: that of months is 0.03, of values drawn at random 1 and more
