@@ -10,7 +10,7 @@ from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, load
 from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.datasets import make_circle, make_groups
 from kinfolk.methods.gamtl.defaults import feature_scale
-from kinfolk.methods.task_mean import LastMean
+from kinfolk.methods.ridges import LastMean
 from kinfolk.methods.uncertainty import uncertainty
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats, squared_errors

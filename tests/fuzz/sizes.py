@@ -21,9 +21,8 @@ from random_tables import is_clear
 
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.explain import contributions, kinship, shared_features, sure_edges
-from kinfolk.methods.independent import Independent
-from kinfolk.methods.mean_shrunk import MeanShrunk
 from kinfolk.methods.random_slopes import RandomSlopes
+from kinfolk.methods.ridges import Independent, MeanShrunk
 
 QUICK = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,), "neighbors": (3,), "cv": 2}
 METHODS = (

@@ -18,8 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import campaign
 
 from kinfolk import GAMTLCV
-from kinfolk.methods.independent import Independent
-from kinfolk.methods.mean_shrunk import MeanShrunk
+from kinfolk.methods.ridges import Independent, MeanShrunk
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats, squared_errors
 

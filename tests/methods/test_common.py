@@ -11,7 +11,7 @@ import pytest
 
 from kinfolk import GAMTL, GAMTLCV, load
 from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
-from kinfolk.methods.task_mean import TaskMean
+from kinfolk.methods.ridges import TaskMean
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.search.mixture import SLOPES, Member, Search

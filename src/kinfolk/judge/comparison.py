@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from kinfolk.judge.contestants import BOOSTING, TUNED, Contestant, Transformer, contestants
 from kinfolk.judge.of_model import graph_of, judged_gains, model_verdict
 from kinfolk.judge.verdict import AS_GOOD, HELPS, Verdict, as_good, chain_sentence, effect_of, sharing_sentence
-from kinfolk.methods.independent import Independent
 from kinfolk.methods.model import Model
+from kinfolk.methods.ridges import Independent
 from kinfolk.progress import Callback, report
 from kinfolk.rows.columns import Columns, ruled
 from kinfolk.rows.fold_numbers import fold_of_rows

@@ -340,7 +340,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     _account = Face("kinfolk.explain", "account")
     _compact_html = Face("kinfolk.report", "compact_html")
     _fit_lazy = Face("kinfolk.sources.frame_fits", "fit_lazy")
-    _one_line = Face("kinfolk.methods.pooled", "one_line")
+    _one_line = Face("kinfolk.methods.ridges", "one_line")
 
     def _repr_html_(self) -> str:
         """What notebooks show: a fitted model's compact report, else scikit-learn's diagram."""

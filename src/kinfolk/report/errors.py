@@ -10,9 +10,8 @@ import numpy as np
 from sklearn.base import clone
 
 from kinfolk.methods.gamtl.defaults import feature_scale
-from kinfolk.methods.independent import Independent
 from kinfolk.methods.model import Model
-from kinfolk.methods.pooled import Pooled
+from kinfolk.methods.ridges import Independent, Pooled
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds

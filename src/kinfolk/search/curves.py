@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.methods.gamtl.defaults import feature_scale
-from kinfolk.methods.independent import Independent
-from kinfolk.methods.mean_shrunk import MeanShrunk
 from kinfolk.methods.model import Model
 from kinfolk.methods.random_slopes import RandomSlopes
+from kinfolk.methods.ridges import Independent, LastMean, MeanShrunk
 from kinfolk.methods.splines import KNOTS, SplineFeatures, knots_for
-from kinfolk.methods.task_mean import LastMean
 from kinfolk.methods.walks import walk_column
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats

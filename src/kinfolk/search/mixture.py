@@ -22,12 +22,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.methods.constant_within import one_for_all
-from kinfolk.methods.independent import Independent
-from kinfolk.methods.mean_shrunk import MeanShrunk
 from kinfolk.methods.model import ByTask, Model, Part, Population
-from kinfolk.methods.pooled import Pooled
 from kinfolk.methods.random_slopes import FEWEST_TASKS, RandomSlopes
-from kinfolk.methods.task_mean import LastMean, TaskMean
+from kinfolk.methods.ridges import Independent, LastMean, MeanShrunk, Pooled, TaskMean
 from kinfolk.methods.uncertainty import moderated
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds

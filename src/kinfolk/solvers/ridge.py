@@ -11,11 +11,13 @@ import numpy as np
 from kinfolk.rows.folds import Folds, cv_error
 from kinfolk.rows.gram import TINY, Array, GramStats, is_shared, squared_errors
 from kinfolk.solvers.batched import mean_diagonal, row_dots, times, transposed_times
-from kinfolk.solvers.tolerances import ROUNDING, SAME_ERRORS, SAME_SQUARE
+from kinfolk.solvers.tolerances import MARGIN, ROUNDING, SAME_ERRORS, SAME_SQUARE
 
 START = tuple(10.0 ** np.arange(-4, 2.5, 0.5))  # times the mean of tr(G_t) / d
 WIDEST = 1e10  # how far from 1 the search may go
 GAIN = 1e-4  # relative gain at the edge of the grid that is worth going on for
+
+AT_ONCE = 2**16  # entries of the matrices of some tasks, which stay in the cache
 
 Path = Callable[[float], tuple[Array, Array]]  # penalty -> coefficients (T, d) and intercepts (T,)
 RESOLUTION = 1e-7  # of held-out errors, relative to the target: squares come from differences of statistics
@@ -70,6 +72,47 @@ class Spectrum:
     def rotated_back(self, V: Array) -> Array:
         """Rows in the basis of the Q_t as coefficients."""
         return times(self.vector, V)
+
+
+def shrink_to_mean(spectrum: Spectrum, penalty: float, ridge: float) -> Array:
+    """Solve (G_t + ridge + penalty) w_t = b_t + penalty m for all t, where m is the mean of the w_t.
+
+    With H_t = G_t + ridge + penalty the mean of w_t = H_t^-1 (b_t + penalty m) gives m:
+
+        sum_t H_t^-1 (G_t + ridge) m = sum_t H_t^-1 b_t,
+
+    in which I - penalty H_t^-1 is written without the difference, exact at any penalty.
+    """
+    Q, copies = spectrum.vector, len(spectrum.b) / len(spectrum.vector)
+    spectrum = spectrum.beside(ridge + penalty)
+    inverse = spectrum.shrunk(ridge + penalty)
+    own = inverse * (spectrum.value + ridge)
+    mean = _least_norm(
+        copies * _sum_of_products(Q, own),
+        spectrum.rotated_back(inverse * spectrum.b).sum(axis=0),
+        spectrum.resolution(ridge + penalty),
+    )
+    towards_mean = (mean @ Q) * penalty
+    return spectrum.rotated_back(inverse * (spectrum.b + towards_mean))
+
+
+def _sum_of_products(Q: Array, weight: Array) -> Array:
+    """sum_t Q_t diag(weight_t) Q_t', some tasks at a time: a product with its own transpose takes half the work."""
+    d = Q.shape[1]
+    total = np.zeros((d, d))
+    some = max(1, AT_ONCE // d**2)
+    for start in range(0, len(Q), some):
+        tasks = slice(start, start + some)
+        half = (Q[tasks] * np.sqrt(weight[tasks, None])).transpose(1, 0, 2).reshape(d, -1)
+        total += half @ half.T
+    return total
+
+
+def _least_norm(system: Array, target: Array, floor: float) -> Array:
+    """The solution of least norm; eigenvalues up to the floor, or at rounding level, count as 0."""
+    value, vector = np.linalg.eigh(system)
+    seen = value > max(MARGIN * value[-1], floor)
+    return vector[:, seen] @ ((target @ vector[:, seen]) / value[seen])
 
 
 @dataclass(frozen=True, eq=False)

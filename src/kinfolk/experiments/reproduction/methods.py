@@ -13,10 +13,9 @@ from kinfolk.estimators.gamtl import GAMTL
 from kinfolk.experiments.reproduction.splits import Split
 from kinfolk.judge.boosting import fit_boosting
 from kinfolk.judge.tuning import tune
-from kinfolk.methods.independent import Independent
 from kinfolk.methods.rbf import RBFFeatures
 from kinfolk.methods.registry import all_methods
-from kinfolk.methods.task_mean import TaskMean
+from kinfolk.methods.ridges import Independent, TaskMean
 from kinfolk.rivals.gfl import GFL
 from kinfolk.rows.gram import Array
 from kinfolk.rows.responses import response_correlation
