@@ -8,9 +8,8 @@ from scipy import sparse
 
 from kinfolk import GramStats
 from kinfolk.graph import squared_distances
-from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.folds import numbered_folds
-from kinfolk.rows.time_order import InTime
+from kinfolk.rows.splits import InTime, fold_of_rows
 
 
 def rows(seed=0, T=6, d=4, n=(3, 9), noise=0.3):

@@ -9,7 +9,7 @@ import pytest
 from kinfolk import load
 from kinfolk.baselines import Independent
 from kinfolk.cli import main
-from kinfolk.rows.kinds import NUMBERS, number_in
+from kinfolk.rows.texts import NUMBERS, number_in
 
 RNG = np.random.default_rng(8)
 N = 36

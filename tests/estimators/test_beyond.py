@@ -9,9 +9,8 @@ import pytest
 from kinfolk import GAMTLCV, load
 from kinfolk.baselines import RandomSlopes
 from kinfolk.methods.walks import walk_column
-from kinfolk.rows.fold_numbers import distinct_share
-from kinfolk.rows.tasks import read_rows
-from kinfolk.rows.time_order import InTime
+from kinfolk.rows.splits import InTime, distinct_share
+from kinfolk.rows.table import read_rows
 from kinfolk.search.shares import own_ridge_shares
 from panels import draw_panel, draw_season
 

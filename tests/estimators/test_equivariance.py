@@ -20,7 +20,7 @@ from kinfolk import GAMTL, GAMTLCV
 from kinfolk.methods.gamtl.calibrate import METRICS
 from kinfolk.methods.gamtl.defaults import fall_into_groups
 from kinfolk.methods.registry import all_methods
-from kinfolk.rows.fold_numbers import assign_folds
+from kinfolk.rows.splits import assign_folds
 from kinfolk.solvers.equations import INTERCEPTS
 
 ROUNDING = 1e-9  # of the range of the predictions

@@ -14,8 +14,8 @@ from kinfolk.methods.ridges import LastMean
 from kinfolk.methods.uncertainty import uncertainty
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats, squared_errors
-from kinfolk.rows.tasks import read_rows
-from kinfolk.rows.time_order import InTime
+from kinfolk.rows.splits import InTime
+from kinfolk.rows.table import read_rows
 from kinfolk.search.errors import paired_gain
 from kinfolk.search.grid import Grid
 from kinfolk.search.mixture import HOPELESS, Member, Mixture, Search, limits

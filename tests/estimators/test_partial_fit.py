@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, load
-from kinfolk.rows.fold_numbers import assign_folds
+from kinfolk.rows.splits import assign_folds
 from kinfolk.sources.dealing import deal_rows
 from problems import frame
 

@@ -6,7 +6,7 @@ import pytest
 
 from kinfolk import GramStats
 from kinfolk.explain.draws import FreshNoise, Reweighted
-from kinfolk.rows.tasks import read_rows
+from kinfolk.rows.table import read_rows
 from problems import frame, gram, rows
 
 

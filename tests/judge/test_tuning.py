@@ -14,9 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from kinfolk.baselines import MSSL, Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.judge import tuning
 from kinfolk.judge.tuning import fit_tuned, tune
-from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.folds import SCORINGS
-from kinfolk.rows.tasks import read_rows
+from kinfolk.rows.splits import fold_of_rows
+from kinfolk.rows.table import read_rows
 from kinfolk.search import trials
 
 PENALTIES = [0.01, 1.0, 10.0, 100.0]
@@ -64,7 +64,7 @@ def ridge_loop(X, y, fold, penalty):
 @pytest.fixture
 def seed_of_folds():
     """tune draws one seed from its random_state, for all candidates."""
-    from kinfolk.rows.fold_numbers import generator
+    from kinfolk.rows.splits import generator
 
     return int(generator(0).integers(2**31 - 1))
 

@@ -5,10 +5,10 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from kinfolk.baselines import Independent, MeanShrunk, Pooled
-from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats, squared_errors
-from kinfolk.rows.tasks import read_rows
+from kinfolk.rows.splits import fold_of_rows
+from kinfolk.rows.table import read_rows
 from kinfolk.solvers.ridge import search
 
 

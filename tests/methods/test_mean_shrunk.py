@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kinfolk.baselines import Independent, MeanShrunk, Pooled
-from kinfolk.rows.fold_numbers import fold_of_rows
 from kinfolk.rows.gram import GramStats
-from kinfolk.rows.tasks import read_rows
+from kinfolk.rows.splits import fold_of_rows
+from kinfolk.rows.table import read_rows
 
 
 def draw(sizes=(8, 15, 30), d=4, seed=0):

@@ -5,8 +5,8 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from kinfolk.baselines import Pooled
-from kinfolk.rows.fold_numbers import fold_of_rows
-from kinfolk.rows.tasks import read_rows
+from kinfolk.rows.splits import fold_of_rows
+from kinfolk.rows.table import read_rows
 
 
 def draw(sizes=(8, 15, 30), d=4, seed=0):

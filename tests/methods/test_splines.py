@@ -9,11 +9,10 @@ from kinfolk import GAMTLCV, load
 from kinfolk.baselines import RandomSlopes
 from kinfolk.methods.splines import FADE, KNOTS, SplineFeatures
 from kinfolk.report.summary import summarize
-from kinfolk.rows.columns import Columns, ruled
-from kinfolk.rows.folds import Folds
-from kinfolk.rows.gaps import refilled
+from kinfolk.rows.folds import Folds, refilled
 from kinfolk.rows.gram import GramStats
-from kinfolk.rows.tasks import read_rows
+from kinfolk.rows.schema import Columns, ruled
+from kinfolk.rows.table import read_rows
 from kinfolk.search.curves import MOST_CURVES, BentSlopes
 from kinfolk.search.rbf_search import TaskRows
 

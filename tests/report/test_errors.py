@@ -8,9 +8,8 @@ from sklearn.base import clone
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import Independent
 from kinfolk.report.errors import same_rows, task_errors
-from kinfolk.rows.fold_numbers import fold_of_rows
-from kinfolk.rows.tasks import read_rows
-from kinfolk.rows.time_order import in_order
+from kinfolk.rows.splits import fold_of_rows, in_order
+from kinfolk.rows.table import read_rows
 from problems import frame
 
 

@@ -9,8 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk import GramStats, TaskGraph
 from kinfolk.baselines import GFL
+from kinfolk.rivals.responses import pairwise_correlation
 from kinfolk.rivals.solvers.fused_lasso import FusedProblem, solve_fused
-from kinfolk.rows.responses import pairwise_correlation
 from problems import frame, gram, rows
 
 

@@ -11,8 +11,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from kinfolk.baselines import Independent, MeanShrunk
 from kinfolk.methods.rbf import FLOOR, RBFFeatures, input_deviations, place_centers, slope_scale
-from kinfolk.rows.fold_numbers import assign_folds
 from kinfolk.rows.gram import GramStats
+from kinfolk.rows.splits import assign_folds
 from kinfolk.search.curves import HeadError
 from kinfolk.search.rbf_search import Axes, Setting, TaskRows, search_features
 

@@ -9,11 +9,10 @@ from sklearn.model_selection import KFold
 
 from kinfolk import GAMTLCV, compare, tune
 from kinfolk.baselines import Independent, MeanShrunk
-from kinfolk.rows.fold_numbers import assign_folds, common_rows, fold_of_rows
 from kinfolk.rows.folds import Folds, cv_error
 from kinfolk.rows.gram import GramStats, squared_errors
-from kinfolk.rows.tasks import read_rows
-from kinfolk.rows.time_order import in_order, time_column, trains
+from kinfolk.rows.splits import assign_folds, common_rows, fold_of_rows, in_order, time_column, trains
+from kinfolk.rows.table import read_rows
 from problems import folds_of_rows
 
 FIELDS = ("n", "x_mean", "y_mean", "G", "b", "yy")

@@ -6,12 +6,11 @@ import pytest
 
 from kinfolk import GAMTLCV, tune
 from kinfolk.baselines import Independent
-from kinfolk.rows.columns import Columns, ruled
-from kinfolk.rows.fold_numbers import fold_of_rows
-from kinfolk.rows.folds import folds_by_number
-from kinfolk.rows.gaps import refilled
-from kinfolk.rows.rules import TableRules
-from kinfolk.rows.tasks import read_rows
+from kinfolk.rows.columns import TableRules
+from kinfolk.rows.folds import folds_by_number, refilled
+from kinfolk.rows.schema import Columns, ruled
+from kinfolk.rows.splits import fold_of_rows
+from kinfolk.rows.table import read_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore:missing values are filled in:UserWarning")
 

@@ -14,10 +14,10 @@ from kinfolk.cli import main
 from kinfolk.large import fit_file
 from kinfolk.report.errors import task_errors
 from kinfolk.report.summary import _read
-from kinfolk.rows.columns import Columns, ruled
+from kinfolk.rows.columns import TableRules
 from kinfolk.rows.levels import CrossFitted, Levels, Observed, effects
-from kinfolk.rows.rules import TableRules
-from kinfolk.rows.tasks import read_rows
+from kinfolk.rows.schema import Columns, ruled
+from kinfolk.rows.table import read_rows
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:text with many categories:UserWarning", "ignore:missing values:UserWarning"

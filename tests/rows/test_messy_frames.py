@@ -12,7 +12,7 @@ import pytest
 from kinfolk.baselines import MeanShrunk
 from kinfolk.cli import main
 from kinfolk.large import fit_file, predict_file
-from kinfolk.rows.kinds import text_counts
+from kinfolk.rows.columns import text_counts
 
 N = 120
 RNG = np.random.default_rng(11)

@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from kinfolk import GAMTL, GAMTLCV, load
 from kinfolk.baselines import Independent
-from kinfolk.rows.tasks import read_rows, task_codes
+from kinfolk.rows.table import read_rows, task_codes
 from problems import frame, rows
 
 TABLE, Y = frame(3, T=4)

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk import GAMTL, RBFFeatures
 from kinfolk.methods.splines import SplineFeatures
-from kinfolk.rows.rules import TableRules
+from kinfolk.rows.columns import TableRules
 from kinfolk.store.classes import MODELS
 from problems import frame
 

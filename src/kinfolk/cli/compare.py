@@ -11,7 +11,7 @@ from kinfolk.cli.fit import gains_record
 from kinfolk.cli.tables import open_table, training_rows
 from kinfolk.judge.comparison import HEADING, compare_rows, expected_time
 from kinfolk.judge.contestants import contestants
-from kinfolk.rows.tasks import read_rows
+from kinfolk.rows.table import read_rows
 from kinfolk.words import counted
 
 

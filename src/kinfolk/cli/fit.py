@@ -21,9 +21,8 @@ from kinfolk.memory import in_words
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.registry import all_methods
 from kinfolk.progress import LONG, rest_of_fit
-from kinfolk.rows.kinds import WORDS
-from kinfolk.rows.tables import task_name
-from kinfolk.rows.tasks import read_rows
+from kinfolk.rows.table import read_rows, task_name
+from kinfolk.rows.texts import WORDS
 from kinfolk.search.errors import Gain
 from kinfolk.sources.files import polars
 
@@ -152,7 +151,7 @@ def gains_record(gains: Mapping[str, Gain]) -> dict[str, Any]:
 
 def fit_in_blocks(model: MultiTaskRegressor, rows: Training, options: argparse.Namespace, console: Console) -> Training:
     """Fit to a table that is read in blocks; returns a sample of its rows, for what needs rows."""
-    from kinfolk.rows.rules import TableRules
+    from kinfolk.rows.columns import TableRules
     from kinfolk.sources.sampled import draw_rows, fit_sampled, sample_of
     from kinfolk.sources.transformers import FeaturePlan, check_statistics_suffice, plan_features
 

@@ -9,9 +9,9 @@ from typing import Any
 from kinfolk.cli.console import Console
 from kinfolk.cli.tables import task_labels, without_gaps
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.rows.kinds import NUMBERS, WORDS, kind_of_texts
-from kinfolk.rows.rules import TableRules
-from kinfolk.rows.tables import task_name
+from kinfolk.rows.columns import TableRules
+from kinfolk.rows.table import task_name
+from kinfolk.rows.texts import NUMBERS, WORDS, kind_of_texts
 from kinfolk.sources.files import Source, check_column, from_text, polars
 from kinfolk.sources.ruled import check_text, number_column, read_typed, where
 

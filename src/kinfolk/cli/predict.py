@@ -17,7 +17,7 @@ from kinfolk.export.graphs import write_csv
 from kinfolk.files import STDOUT, replacing
 from kinfolk.memory import in_words
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.rows.tables import task_name
+from kinfolk.rows.table import task_name
 from kinfolk.sources.files import KINDS, UNPACKED, Source, check_column, ending, polars
 
 

@@ -9,7 +9,7 @@ from kinfolk.cli.new_rows import rows_for
 from kinfolk.cli.outputs import check_outputs
 from kinfolk.cli.tables import load_model, open_table, read_files
 from kinfolk.report import write_report
-from kinfolk.rows.tables import task_name
+from kinfolk.rows.table import task_name
 from kinfolk.sources.ruled import number_column
 
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from kinfolk.cli.console import Console
 from kinfolk.memory import check_limit, fits_into_memory
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.rows.rules import TableRules
-from kinfolk.rows.time_order import in_order
+from kinfolk.rows.columns import TableRules
+from kinfolk.rows.splits import in_order
 from kinfolk.sources.addresses import Address
 from kinfolk.sources.databases import fetch_query
 from kinfolk.sources.files import Reading, Source, check_column, open_source, polars, reading_notes

@@ -21,13 +21,11 @@ from kinfolk.methods.splines import SplineFeatures
 from kinfolk.methods.trunk import is_regressor
 from kinfolk.methods.walks import walk_column
 from kinfolk.progress import Callback
-from kinfolk.rows.columns import Columns
-from kinfolk.rows.fold_numbers import distinct_share, fold_of_rows
-from kinfolk.rows.folds import Folds
-from kinfolk.rows.gaps import refilled
+from kinfolk.rows.folds import Folds, refilled
 from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
-from kinfolk.rows.tasks import Rows, read_rows
-from kinfolk.rows.time_order import InTime, in_order, last_third, time_column
+from kinfolk.rows.schema import Columns
+from kinfolk.rows.splits import InTime, distinct_share, fold_of_rows, in_order, last_third, time_column
+from kinfolk.rows.table import Rows, read_rows
 from kinfolk.search.curves import (
     MOST_NUMBERS,
     can_bend,

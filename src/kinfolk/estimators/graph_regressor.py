@@ -14,9 +14,9 @@ from kinfolk.methods.method import Face, MultiTaskRegressor
 from kinfolk.methods.model import Model, as_model
 from kinfolk.methods.parameters import parameters
 from kinfolk.methods.trunk import is_regressor
-from kinfolk.rows.columns import Columns
 from kinfolk.rows.gram import Array
-from kinfolk.rows.tasks import Rows
+from kinfolk.rows.schema import Columns
+from kinfolk.rows.table import Rows
 
 
 def may_stream(method: Any) -> bool:

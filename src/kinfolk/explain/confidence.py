@@ -23,8 +23,8 @@ from kinfolk.methods.gamtl.shown import shown_graph
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.progress import Callback, report
-from kinfolk.rows.fold_numbers import generator
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.splits import generator
 from kinfolk.solvers.graph.edges import entries
 from kinfolk.threads import on_few_threads
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kinfolk.methods.linear_map import LinearMap
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import Array
-from kinfolk.rows.tasks import task_codes
+from kinfolk.rows.table import task_codes
 from kinfolk.threads import on_few_threads
 from kinfolk.words import listed
 

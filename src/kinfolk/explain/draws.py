@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.explain.joint import own_residuals, spectrum
-from kinfolk.rows.fold_numbers import common_rows
 from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.rows.tasks import Rows
+from kinfolk.rows.splits import common_rows
+from kinfolk.rows.table import Rows
 from kinfolk.solvers.batched import times, transposed_times
 from kinfolk.solvers.centre import are_uneven, column_sizes
 

@@ -18,7 +18,7 @@ from kinfolk.methods.gamtl.problem import Problem, usual_rounds
 from kinfolk.methods.model import Fitted, Model, Part, as_model, structure_of
 from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.rows.gram import Array, GramStats, task_loss
-from kinfolk.rows.tasks import Rows
+from kinfolk.rows.table import Rows
 from kinfolk.solvers.batched import times, transposed_times
 from kinfolk.solvers.centre import column_sizes
 from kinfolk.solvers.weights import solve_system

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.rows.fold_numbers import assign_folds
 from kinfolk.rows.gram import Array
-from kinfolk.rows.time_order import InTime, trains
+from kinfolk.rows.splits import InTime, assign_folds, trains
 from kinfolk.search.boosters import LEAVES, ROUNDS, light_settings, lightgbm
 
 PATIENCE = 20  # rounds without progress before boosting stops

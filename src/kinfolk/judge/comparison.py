@@ -22,11 +22,10 @@ from kinfolk.judge.verdict import AS_GOOD, HELPS, Verdict, as_good, chain_senten
 from kinfolk.methods.model import Model
 from kinfolk.methods.ridges import Independent
 from kinfolk.progress import Callback, report
-from kinfolk.rows.columns import Columns, ruled
-from kinfolk.rows.fold_numbers import fold_of_rows
-from kinfolk.rows.rules import TableRules
-from kinfolk.rows.tasks import Rows, read_rows
-from kinfolk.rows.time_order import in_order, trains
+from kinfolk.rows.columns import TableRules
+from kinfolk.rows.schema import Columns, ruled
+from kinfolk.rows.splits import fold_of_rows, in_order, trains
+from kinfolk.rows.table import Rows, read_rows
 from kinfolk.search.errors import Errors, Gain
 from kinfolk.solvers.tolerances import SAME_ERRORS
 from kinfolk.words import amount, counted, cut, decimals, html_table, percent

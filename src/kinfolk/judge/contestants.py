@@ -16,9 +16,9 @@ from kinfolk.judge.tuning import fit_tuned
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Model
 from kinfolk.methods.registry import all_methods
-from kinfolk.rows.columns import as_features
 from kinfolk.rows.gram import Array
-from kinfolk.rows.tasks import Rows
+from kinfolk.rows.schema import as_features
+from kinfolk.rows.table import Rows
 
 BOOSTING = "lightgbm"
 TUNED = "gamtlcv"

@@ -14,11 +14,10 @@ from sklearn.model_selection import ParameterGrid
 
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback, report
-from kinfolk.rows.fold_numbers import fold_of_rows, generator
 from kinfolk.rows.folds import SCORINGS, Folds, cv_error, numbered_folds
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.tasks import Rows, read_rows
-from kinfolk.rows.time_order import InTime, in_order, trains
+from kinfolk.rows.splits import InTime, fold_of_rows, generator, in_order, trains
+from kinfolk.rows.table import Rows, read_rows
 from kinfolk.search.trials import TrainTest, Trial, splits_of, try_one
 from kinfolk.words import warn_user
 

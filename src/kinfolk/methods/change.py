@@ -19,7 +19,7 @@ from kinfolk.methods.model import ByTask, Model, Part
 from kinfolk.methods.parts import LastRows
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.tasks import task_codes
+from kinfolk.rows.table import task_codes
 
 Positions = NDArray[np.intp]
 

@@ -35,14 +35,12 @@ from kinfolk.methods.remarks import (
     warn_of_target,
 )
 from kinfolk.progress import LONG, Bar, rest_of_fit
-from kinfolk.rows.columns import Columns, as_features, names_out, ruled, rules_notes
-from kinfolk.rows.folds import Folds
-from kinfolk.rows.gaps import refilled
+from kinfolk.rows.columns import TableRules
+from kinfolk.rows.folds import Folds, refilled
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.rules import TableRules
-from kinfolk.rows.tables import read_table, task_name
-from kinfolk.rows.tasks import Rows, Schema, read_rows
-from kinfolk.rows.time_order import in_order
+from kinfolk.rows.schema import Columns, as_features, names_out, ruled, rules_notes
+from kinfolk.rows.splits import in_order
+from kinfolk.rows.table import Rows, Schema, read_rows, read_table, task_name
 from kinfolk.sources.frame_predictions import predict_frame
 from kinfolk.sources.frames import is_lazy
 from kinfolk.threads import limited_threads

@@ -19,9 +19,9 @@ from kinfolk.methods.parts import Part, placed_columns
 from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.methods.trunk import Trunk
 from kinfolk.methods.uncertainty import ErrorBalance, HeldOut, Uncertainty, uncertainty
-from kinfolk.rows.columns import Columns, ReadRows, names_out
 from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.rows.tasks import task_codes
+from kinfolk.rows.schema import Columns, ReadRows, names_out
+from kinfolk.rows.table import task_codes
 from kinfolk.threads import on_few_threads
 from kinfolk.words import warn_user
 

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf
 
-from kinfolk.rows.columns import Columns
 from kinfolk.rows.gram import LAST_DIGITS, Array, GramStats
-from kinfolk.rows.tasks import Rows
+from kinfolk.rows.schema import Columns
+from kinfolk.rows.table import Rows
 from kinfolk.words import listed, warn_user
 
 SAME = 1e-10  # of the variance of a feature: what is left of it beside others is rounding

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from kinfolk.declared import holds
 from kinfolk.methods.structures import Structure
-from kinfolk.rows.fold_numbers import by_appearance
 from kinfolk.rows.gram import Array
+from kinfolk.rows.splits import by_appearance
 from kinfolk.solvers.graph.communities import by_size
 
 

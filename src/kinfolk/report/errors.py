@@ -16,8 +16,8 @@ from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.tasks import Rows, task_codes
-from kinfolk.rows.time_order import InTime
+from kinfolk.rows.splits import InTime
+from kinfolk.rows.table import Rows, task_codes
 from kinfolk.search.errors import Errors, rmse
 from kinfolk.search.trials import splits_of, try_all, try_one
 from kinfolk.solvers.ridge import choose_penalty

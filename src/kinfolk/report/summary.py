@@ -23,7 +23,7 @@ from kinfolk.report.plain import in_text, plain_names, short
 from kinfolk.report.views import task_groups, view_of
 from kinfolk.report.words import certificate, chain, effect_word, headline, page_verdict, settings
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.tasks import Rows, task_codes
+from kinfolk.rows.table import Rows, task_codes
 from kinfolk.store.private import without_rare
 from kinfolk.words import beginning, counted, written
 

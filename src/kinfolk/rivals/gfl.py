@@ -14,11 +14,11 @@ from kinfolk.methods.model import Course, Model
 from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.progress import Callback
+from kinfolk.rivals.responses import LEAST_COMMON, response_correlation
 from kinfolk.rivals.solvers.fused_lasso import FusedProblem, solve_fused
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
-from kinfolk.rows.responses import LEAST_COMMON, response_correlation
-from kinfolk.rows.tasks import Rows
+from kinfolk.rows.table import Rows
 from kinfolk.words import warn_user
 
 

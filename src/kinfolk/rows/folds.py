@@ -6,18 +6,18 @@ is rounding: about 1e-17 of G and of b, whose quotient is the answer that was he
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.declared import holds
 from kinfolk.rows.gram import NO_ROWS, Array, GramStats
-from kinfolk.rows.tasks import Rows
+from kinfolk.rows.table import Rows
 
 SCORINGS = ("pooled", "tasks", "normalised")
 
@@ -252,3 +252,55 @@ def train_on_the_past(parts: Folds) -> Folds:
     """Every part but the first is held out, and all before it train."""
     past = list(accumulate(parts.held_out, GramStats.__add__))
     return Folds(parts.total, parts.held_out[1:], tuple(past[:-1]))
+
+
+class Gap(NamedTuple):
+    """A feature with missing values: its place, the place of the feature that marks them, and what was filled in."""
+
+    feature: int
+    mark: int
+    value: float
+
+
+def refilled(folds: Folds, gaps: Sequence[Gap]) -> Folds:
+    """The folds with the fill-in values of their training rows.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 0.0], [3.0, 1.0], [5.0, 0.0], [3.0, 1.0]])  # the second and the last value are missing
+    >>> folds = Folds.of_rows(X, np.ones(4), np.zeros(4, int), np.array(["a"]), np.array([0, 0, 1, 1]))
+    >>> refilled(folds, [Gap(0, 1, 3.0)]).training(0).x_mean  # of 5 and 5
+    array([[5. , 0.5]])
+    """
+    if not gaps:
+        return folds
+    own = [folds.training(f) for f in range(len(folds))]
+    changes = [_change(part, gaps) for part in own]
+    held_out = [part.mapped(A) for part, A in zip(folds.held_out, changes, strict=True)]
+    training = [part.mapped(A) for part, A in zip(own, changes, strict=True)]
+    return replace(folds, held_out=tuple(held_out), own=tuple(training))
+
+
+def filled_in(X: Array, gaps: Sequence[Gap], known: NDArray[np.bool_], weight: Array | None = None) -> Array:
+    """The same for rows: X with gaps filled in by the means of the rows that are `known`."""
+    if not gaps:
+        return X
+    filled = X.copy()
+    w = np.where(known, 1.0 if weight is None else weight, 0.0)
+    for feature, mark, value in gaps:
+        there = w * (1 - X[:, mark])
+        if there.sum() > NO_ROWS * w.sum():
+            filled[:, feature] += X[:, mark] * (there @ X[:, feature] / there.sum() - value)
+    return filled
+
+
+def _change(gram: GramStats, gaps: Sequence[Gap]) -> Array:
+    """A, by which X A are the features with gaps filled in by the means of these rows."""
+    A = np.eye(gram.n_features)
+    n = gram.n.sum()
+    sums = gram.n @ gram.x_mean
+    for feature, mark, value in gaps:
+        there = n - sums[mark]
+        if there > NO_ROWS * n:
+            A[mark, feature] = (sums[feature] - value * sums[mark]) / there - value
+    return A

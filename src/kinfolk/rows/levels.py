@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.rows.gram import TINY, Array
-from kinfolk.rows.tasks import Rows
-from kinfolk.rows.time_order import trains
+from kinfolk.rows.splits import trains
+from kinfolk.rows.table import Rows
 
 ROUNDS = 5  # between tasks and values: the first two give nearly all
 LEAST = 1e-3  # of the variance of the noise: values always differ a little, so that no fold has a constant feature

@@ -17,7 +17,7 @@ from kinfolk.methods.walks import walk_column
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.levels import SINGULAR
-from kinfolk.rows.time_order import trains
+from kinfolk.rows.splits import trains
 from kinfolk.search.mixture import OWN_CURVES, SLOPES, Learner, Member, Search, limits
 from kinfolk.search.rbf_search import FeatureSearch, TaskRows, search_features
 from kinfolk.search.trials import Trial

@@ -13,13 +13,11 @@ from numpy.typing import NDArray
 from kinfolk.declared import holds
 from kinfolk.methods.rbf import RBFFeatures, slope_scale
 from kinfolk.methods.splines import SplineFeatures
-from kinfolk.rows.columns import Columns
-from kinfolk.rows.fold_numbers import check_fold_numbers, generator
-from kinfolk.rows.folds import Folds, folds_as_seen, train_on_the_past
-from kinfolk.rows.gaps import Gap, filled_in
+from kinfolk.rows.folds import Folds, Gap, filled_in, folds_as_seen, train_on_the_past
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.tasks import Rows
-from kinfolk.rows.time_order import trains
+from kinfolk.rows.schema import Columns
+from kinfolk.rows.splits import check_fold_numbers, generator, trains
+from kinfolk.rows.table import Rows
 
 EXPONENTS = (0.0, 0.5, 1.0, 2.0, 3.0)
 CENTERS = (20, 50, 100)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.declared import holds
-from kinfolk.rows.fold_numbers import common_rows, generator
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array
-from kinfolk.rows.tasks import Rows
+from kinfolk.rows.splits import common_rows, generator
+from kinfolk.rows.table import Rows
 from kinfolk.search.rbf_search import FeatureSearch, TaskRows
 from kinfolk.sources.dealing import deal_rows
 

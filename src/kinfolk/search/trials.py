@@ -14,8 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Model
 from kinfolk.progress import Callback, report
-from kinfolk.rows.folds import Folds
-from kinfolk.rows.gaps import Gap, refilled
+from kinfolk.rows.folds import Folds, Gap, refilled
 from kinfolk.rows.gram import Array, GramStats, squared_errors
 from kinfolk.search.errors import Errors
 from kinfolk.solvers.tolerances import SAME_ERRORS

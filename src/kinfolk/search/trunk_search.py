@@ -16,7 +16,7 @@ from kinfolk.methods.extrapolation import trusted_limits, where_lines_hold
 from kinfolk.methods.trunk import CATEGORIES, Trunk
 from kinfolk.progress import Callback, report
 from kinfolk.rows.gram import TINY, Array
-from kinfolk.rows.time_order import trains
+from kinfolk.rows.splits import trains
 from kinfolk.search.boosters import LEAVES, ONE_THREAD, ROUNDS, booster
 from kinfolk.search.errors import Errors
 from kinfolk.search.rbf_search import InBasis, TaskRows, block_by_block

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Model as Record
 from kinfolk.methods.model import as_model
-from kinfolk.rows.fold_numbers import dealt, folds_for_groups, generator
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
-from kinfolk.rows.tables import joint_parts, read_table, task_name
-from kinfolk.rows.tasks import checked_labels
+from kinfolk.rows.splits import dealt, folds_for_groups, generator
+from kinfolk.rows.table import checked_labels, joint_parts, read_table, task_name
 from kinfolk.sources.dealing import check_folds, folds_of_parts
 from kinfolk.sources.files import check_column
 from kinfolk.sources.fits import Model, fit_parts, roles_for

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.rows.fold_numbers import dealt, generator, occurrence
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.splits import dealt, generator, occurrence
 from kinfolk.words import warn_user
 
 

@@ -18,8 +18,8 @@ from typing import Any, Self
 from urllib.parse import unquote
 
 from kinfolk.files import naming_full_disk
-from kinfolk.rows.kinds import MISSING, NO_DIGITS, TRUTH, WRITTEN
-from kinfolk.rows.tables import JOINT, joint_parts
+from kinfolk.rows.table import JOINT, joint_parts
+from kinfolk.rows.texts import MISSING, NO_DIGITS, TRUTH, WRITTEN
 from kinfolk.sources.lines import (
     SEPARATORS,
     Head,

@@ -9,13 +9,11 @@ from typing import Any, TypeVar
 
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback
-from kinfolk.rows.columns import Columns, check_categorical
-from kinfolk.rows.folds import Folds
-from kinfolk.rows.gaps import refilled
+from kinfolk.rows.columns import TableRules
+from kinfolk.rows.folds import Folds, refilled
 from kinfolk.rows.gram import GramStats
-from kinfolk.rows.rules import TableRules
-from kinfolk.rows.tables import task_name
-from kinfolk.rows.tasks import Schema
+from kinfolk.rows.schema import Columns, check_categorical
+from kinfolk.rows.table import Schema, task_name
 from kinfolk.sources.dealing import Dealer, check_folds, folds_of_parts
 from kinfolk.sources.files import Source, open_source, polars
 from kinfolk.sources.roles import Roles, choose_roles

@@ -6,7 +6,7 @@ from typing import Any
 
 import narwhals as nw
 
-from kinfolk.rows.tables import joint_parts, task_name
+from kinfolk.rows.table import joint_parts, task_name
 from kinfolk.sources.cluster import fit_dask
 from kinfolk.sources.dealing import check_folds
 from kinfolk.sources.fits import Model, fit_parts, roles_for

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.methods.model import Model
-from kinfolk.rows.columns import Columns
 from kinfolk.rows.gram import Array
+from kinfolk.rows.schema import Columns
 from kinfolk.sources.frames import with_joint
 
 

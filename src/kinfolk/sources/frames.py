@@ -15,11 +15,10 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.rows.fold_numbers import folds_for_groups, generator
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.moments import Moments
-from kinfolk.rows.tables import JOINT, joint_parts, joint_trouble
-from kinfolk.rows.tasks import checked_labels
+from kinfolk.rows.splits import folds_for_groups, generator
+from kinfolk.rows.table import JOINT, checked_labels, joint_parts, joint_trouble
 from kinfolk.sources.roles import Roles
 
 PRIME = 2_147_483_647

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from kinfolk.rows.kinds import WRITTEN, ZEROS
+from kinfolk.rows.texts import WRITTEN, ZEROS
 
 LONGEST_LINE = 2**20  # characters
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}

@@ -14,9 +14,9 @@ from kinfolk.files import replacing
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import as_model
 from kinfolk.progress import Callback
-from kinfolk.rows.kinds import NUMBERS, WORDS
-from kinfolk.rows.rules import TableRules
-from kinfolk.rows.tables import task_name
+from kinfolk.rows.columns import TableRules
+from kinfolk.rows.table import task_name
+from kinfolk.rows.texts import NUMBERS, WORDS
 from kinfolk.sources.files import Source, check_column, from_text, open_source, polars
 from kinfolk.sources.stream import checked_rows, plain_labels, reported
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from narwhals.exceptions import NarwhalsError
 
-from kinfolk.rows.kinds import MICROSECONDS, NUMBERS, kind_of_texts
-from kinfolk.rows.rules import TableRules, Trouble, trouble_with
+from kinfolk.rows.columns import MICROSECONDS, TableRules, Trouble, trouble_with
+from kinfolk.rows.texts import NUMBERS, kind_of_texts
 from kinfolk.sources.files import Source, from_text, polars
 from kinfolk.sources.lines import check_lines, line_of_row, may_have_short_lines
 from kinfolk.sources.roles import Roles

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.rows.fold_numbers import assign_folds, generator
 from kinfolk.rows.folds import Folds, folds_as_seen, train_on_the_past
 from kinfolk.rows.gram import Array
-from kinfolk.rows.tasks import Rows, read_rows
-from kinfolk.rows.time_order import InTime
+from kinfolk.rows.splits import InTime, assign_folds, generator
+from kinfolk.rows.table import Rows, read_rows
 from kinfolk.search.rbf_search import FeatureSearch
 from kinfolk.sources.dealing import Dealt, check_folds, folds_of_parts
 from kinfolk.sources.files import Source, polars

@@ -12,11 +12,11 @@ from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from kinfolk.progress import Callback, report
-from kinfolk.rows.fold_numbers import folds_for_groups
+from kinfolk.rows.columns import TableRules
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.moments import BLOCK_BYTES, Moments
-from kinfolk.rows.rules import TableRules
-from kinfolk.rows.tasks import check_lengths, checked_labels
+from kinfolk.rows.splits import folds_for_groups
+from kinfolk.rows.table import check_lengths, checked_labels
 from kinfolk.sources.dealing import Dealer, Dealt
 from kinfolk.sources.files import Source, polars
 from kinfolk.sources.roles import Roles

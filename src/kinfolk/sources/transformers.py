@@ -13,9 +13,9 @@ from sklearn.utils import get_tags
 
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.trunk import is_regressor
-from kinfolk.rows.columns import names_out
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.schema import names_out
 from kinfolk.sources.stream import Transform
 
 

@@ -23,13 +23,12 @@ from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
 from kinfolk.methods.trunk import CATEGORIES, LEAVES, BoostedTrees, Trunk
 from kinfolk.methods.walks import Walk
-from kinfolk.rows.columns import Columns
-from kinfolk.rows.encoding import RULES, mark_of, names_of
+from kinfolk.rows.columns import CYCLES, RULES, TableRules, names_of
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
-from kinfolk.rows.kinds import CYCLES, DAYS, number_in
-from kinfolk.rows.rules import TableRules
-from kinfolk.rows.tasks import Schema
+from kinfolk.rows.schema import Columns
+from kinfolk.rows.table import Schema
+from kinfolk.rows.texts import DAYS, mark_of, number_in
 from kinfolk.search.rbf_search import FeatureSearch
 from kinfolk.search.stream import Stream
 from kinfolk.solvers.equations import INTERCEPTS

@@ -23,11 +23,11 @@ from kinfolk.methods.trees import TaskTree
 from kinfolk.methods.trunk import BoostedTrees, Trunk
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.methods.walks import Walk
-from kinfolk.rows.columns import Columns
+from kinfolk.rows.columns import TableRules
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
-from kinfolk.rows.rules import TableRules
-from kinfolk.rows.tasks import Schema
+from kinfolk.rows.schema import Columns
+from kinfolk.rows.table import Schema
 from kinfolk.search.errors import Gain
 from kinfolk.search.rbf_search import FeatureSearch, Setting
 from kinfolk.search.stream import Stream

@@ -13,9 +13,8 @@ from sklearn.preprocessing import StandardScaler
 
 from kinfolk.methods.model import Bound, Model, Population
 from kinfolk.methods.splines import SplineFeatures
-from kinfolk.rows.encoding import Rule, names_of
+from kinfolk.rows.columns import Rule, TableRules, names_of
 from kinfolk.rows.gram import Array
-from kinfolk.rows.rules import TableRules
 from kinfolk.store.archive import ModelFileError
 from kinfolk.words import counted
 

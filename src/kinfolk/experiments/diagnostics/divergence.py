@@ -14,8 +14,7 @@ from sklearn.utils import check_random_state
 
 from kinfolk.progress import Callback, report
 from kinfolk.rows.gram import Array
-from kinfolk.rows.tables import read_table
-from kinfolk.rows.tasks import Rows, read_rows
+from kinfolk.rows.table import Rows, read_rows, read_table
 
 BLOCK = 2**21  # distances held at a time: 16 MB
 

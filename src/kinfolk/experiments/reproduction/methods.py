@@ -17,9 +17,9 @@ from kinfolk.methods.rbf import RBFFeatures
 from kinfolk.methods.registry import all_methods
 from kinfolk.methods.ridges import Independent, TaskMean
 from kinfolk.rivals.gfl import GFL
+from kinfolk.rivals.responses import response_correlation
 from kinfolk.rows.gram import Array
-from kinfolk.rows.responses import response_correlation
-from kinfolk.rows.tasks import read_rows
+from kinfolk.rows.table import read_rows
 
 Grid = Mapping[str, Sequence[Any]]
 UNWEIGHTED = ("RBFGAMTL",)  # its centres count a row and its mirror image as rows of their own

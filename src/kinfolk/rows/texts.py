@@ -1,16 +1,12 @@
-"""What the columns of a table hold: summaries of numbers and dates, and what texts are."""
+"""What texts say: numbers as people write them, dates, truth values, or nothing."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from itertools import product
-from typing import Any, NamedTuple
-
-import narwhals as nw
-import numpy as np
+from typing import Any
 
 TRUTH = {"true": 1.0, "false": 0.0}
 MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
@@ -41,15 +37,8 @@ NO_DIGITS = re.compile(r"[^\d.,eE+-]")
 NUMBERS = ("number", "comma", "truth")  # kinds of columns that become one number each
 ZEROS = re.compile(r"0\d+")  # a code, as postcodes are, not a number
 WORDS = ("category", "learned")  # kinds of columns that hold words
-AT_ONCE = 100  # columns in a question: engines plan thousands of expressions badly
 DIGITS = re.compile(r"\d+")
-CODE = re.compile(
-    r"(?i)(.*[_ .-])?(id|code|type|kind|category|zip|zipcode|postcode|plz|fips)|(?-i:[a-z]+(Id|ID|Code|Type))"
-)
-CODES = range(3, 51)  # different values that codes have: two need no categories, and more are rarely a few kinds
 FIRST = 1000  # texts that are looked at before all are
-MICROSECONDS = 86_400_000_000  # of a day
-CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}  # days
 
 
 def kind_of_texts(texts: list[str], decimal: str = ".") -> str:
@@ -127,50 +116,6 @@ def parsed(text: str, days: str) -> int | None:
     return None
 
 
-class TextCounts(NamedTuple):
-    """How often each text of a column occurs, and how many are missing."""
-
-    texts: dict[str, int]
-    missing: int
-
-
-def is_text(kind: Any) -> bool:
-    """Whether a column of this type holds words."""
-    return kind in (nw.String, nw.Categorical, nw.Enum, nw.Time) or kind == nw.Object
-
-
-def is_category(kind: Any) -> bool:
-    """Whether a column of this type holds categories, whatever their labels look like."""
-    return kind in (nw.Categorical, nw.Enum)
-
-
-def is_date(kind: Any) -> bool:
-    """Whether a column of this type holds dates, or dates with times."""
-    return kind in (nw.Date, nw.Datetime)
-
-
-def is_number(kind: Any) -> bool:
-    """Whether a column of this type holds numbers, true and false, or durations, which count in days."""
-    return bool(kind.is_numeric()) or kind in (nw.Boolean, nw.Duration)
-
-
-def text_counts(frame: Any, name: str) -> TextCounts:
-    """How often each text of a column occurs; of lazy frames the engine counts."""
-    kind = frame.collect_schema()[name]
-    kept = is_text(kind)  # numbers that are taken for categories came as floats
-    stripped = kind == nw.String and frame.implementation.is_polars()  # a hundred times as fast as one by one
-    text = frame.select(nw.col(name).str.strip_chars() if stripped else nw.col(name).cast(nw.String))
-    counted = here(text.group_by(name, drop_null_keys=False).agg(nw.len().alias("_rows")))
-    texts = dict(zip(counted[name].to_list(), counted["_rows"].to_list(), strict=True))
-    if stripped:
-        return TextCounts(texts, sum(texts.pop(word, 0) for word in (None, *MISSING)))
-    counts: Counter[str | None] = Counter()
-    for text, count in texts.items():
-        counts[as_written(text, kept)] += count
-    missing = counts.pop(None, 0)
-    return TextCounts({text: count for text, count in counts.items() if text is not None}, missing)
-
-
 def as_written(value: Any, text: bool = True) -> str | None:
     """A value as text without spaces around it; None for what stands for no value. Numbers as people write them.
 
@@ -201,89 +146,6 @@ def plain_number(text: str) -> str:
     ('7', '7.5')
     """
     return text[:-2] if re.fullmatch(r"-?\d+\.0", text) else text
-
-
-def summaries(frame: Any, names: list[str], schema: Any) -> dict[str, dict[str, Any]]:
-    """Counts, means and extremes of columns of numbers and dates, those of many columns in one question."""
-    if len(names) > AT_ONCE:
-        return summaries(frame, names[:AT_ONCE], schema) | summaries(frame, names[AT_ONCE:], schema)
-    asked: dict[str, Any] = {}
-    for j, name in enumerate(names):
-        parts = (_of_dates if is_date(schema[name]) else _of_numbers)(name, schema[name])
-        asked |= {f"{j}_{key}": value.alias(f"{j}_{key}") for key, value in parts.items()}
-    if not asked:
-        return {}
-    with np.errstate(over="ignore", invalid="ignore"):  # squares of values beyond 1e154
-        row = here(frame.select(*asked.values())).row(0)
-    answers: dict[str, dict[str, Any]] = {name: {} for name in names}
-    for key, value in zip(asked, row, strict=True):
-        place, what = key.split("_")
-        answers[names[int(place)]][what] = None if str(value) == "<NA>" else value  # what pandas says of nothing
-    # Different values are counted, which takes longest, only where they can be those of every row.
-    whole = [name for name in names if answers[name].get("fraction") == 0.0]
-    whole = [name for name in whole if answers[name]["max"] - answers[name]["min"] + 1 >= answers[name]["count"]]
-    if whole:
-        different = [as_float(nw.col(name), schema[name]).n_unique().alias(name) for name in whole]
-        counts = here(frame.select(*different)).row(0)
-        for name, count in zip(whole, counts, strict=True):
-            answers[name]["distinct"] = count
-    return answers
-
-
-def codes_among(frame: Any, names: Iterable[str]) -> dict[str, int]:
-    """Those of these columns of numbers that look like codes, by name and few whole values; and how many values.
-
-    >>> import pandas as pd
-    >>> table = pd.DataFrame({"shop_type": [1, 2, 7] * 2, "rooms": [1, 2, 7] * 2, "price_code": [0.5, 1, 2] * 2})
-    >>> codes_among(nw.from_native(table), table.columns)
-    {'shop_type': 3}
-    """
-    schema = frame.collect_schema()
-    found = {}
-    for name in names:
-        if CODE.fullmatch(name) and schema[name].is_numeric():
-            asked = _of_numbers(name, schema[name])
-            asked["values"] = nw.col(name).n_unique()
-            parts = [asked[key].alias(key) for key in ("fraction", "count", "rows", "values")]
-            fraction, count, rows, values = here(frame.select(*parts)).row(0)
-            different = int(values or 0) - (count < rows)  # none is a value too
-            if fraction == 0 and different in CODES and 2 * different <= count:
-                found[name] = different
-    return found
-
-
-def as_float(column: Any, kind: Any) -> Any:
-    """A column or expression of numbers of this type as floats; durations in days."""
-    if kind == nw.Duration:
-        return column.dt.total_microseconds().cast(nw.Float64) / MICROSECONDS
-    return column.cast(nw.Float64)
-
-
-def _of_numbers(name: str, kind: Any) -> dict[str, Any]:
-    number = as_float(nw.col(name), kind)
-    number = nw.when(~number.is_nan()).then(number)
-    return {
-        "min": number.min(),
-        "max": number.max(),
-        "mean": number.mean(),
-        "std": number.std(ddof=0),
-        "fraction": (number - number.floor()).max(),
-        "count": number.count(),
-        "rows": nw.len(),
-    }
-
-
-def _of_dates(name: str, kind: Any) -> dict[str, Any]:
-    date = nw.col(name)
-    time = date.dt.timestamp("us")
-    parts = {"min": time.min(), "max": time.max(), "count": date.count(), "rows": nw.len()}
-    parts |= {"year": date.dt.ordinal_day().n_unique(), "week": date.dt.weekday().n_unique()}
-    return parts | ({"day": date.dt.hour().n_unique()} if kind == nw.Datetime else {})
-
-
-def here(frame: Any) -> Any:
-    """The rows of a lazy frame."""
-    return frame.collect() if isinstance(frame, nw.LazyFrame) else frame
 
 
 def number_in(text: str, mark: str = ".") -> float | None:
@@ -318,3 +180,8 @@ def _plain_digits(text: str, mark: str) -> str:
     digits = NO_DIGITS.sub("", text)
     digits = digits.replace(".", "").replace(",", ".") if mark == "," else digits.replace(",", "")
     return f"-{digits}" if text.startswith("(") else digits
+
+
+def mark_of(kind: str) -> str:
+    """The decimal mark of a column of numbers."""
+    return "," if kind == "comma" else "."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kinfolk.rows.gram import TINY, Array
-from kinfolk.rows.tasks import Rows
+from kinfolk.rows.table import Rows
 
 LEAST_COMMON = 3  # with two common rows every correlation is 1 or -1
 
