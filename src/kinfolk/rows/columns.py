@@ -42,7 +42,7 @@ MICROSECONDS = 86_400_000_000  # of a day
 CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}  # days
 
 
-def is_plain(table: Table) -> bool:
+def only_numbers(table: Table) -> bool:
     """Whether all columns are numbers to be taken as they are: none missing, no category, none counts the rows."""
     frame = None if table.names is None else nw.from_native(table.native, pass_through=True)
     if isinstance(frame, nw.DataFrame) and any(map(is_category, frame.collect_schema().values())):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
 from kinfolk.declared import holds
-from kinfolk.rows.columns import TableRules, codes_among, is_plain, note_of_codes, note_of_gaps
+from kinfolk.rows.columns import TableRules, codes_among, note_of_codes, note_of_gaps, only_numbers
 from kinfolk.rows.folds import Folds, Gap, folds_as_seen, numbered_folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.levels import PARTS, CrossFitted
@@ -284,7 +284,7 @@ def ruled(columns: Columns, rows: Rows, categorical: Sequence[str] = ()) -> Colu
     schema = columns.schema
     table = rows.table
     check_categorical(categorical, table.names)
-    if table.names is None or schema.names is None or (is_plain(table) and not categorical):
+    if table.names is None or schema.names is None or (only_numbers(table) and not categorical):
         return columns
     rules = TableRules(categorical=tuple(categorical)).fit(table.native, rows.y, rows.codes, rows.weight)
     if not rules.rules_:
