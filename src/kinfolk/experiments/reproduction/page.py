@@ -10,21 +10,15 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import kinfolk.experiments.reproduction.tables as tables
+from kinfolk.experiments.reproduction import tables
 from kinfolk.experiments.reproduction.cells import Results, cells_of, left_out
 from kinfolk.experiments.reproduction.checks import check_table, checks
 from kinfolk.experiments.reproduction.figures import network_figure, structure_figure, trace_figure
-from kinfolk.experiments.reproduction.settings import Setting
+from kinfolk.experiments.reproduction.settings import PARTS, Setting
 from kinfolk.experiments.reproduction.yardsticks import yardstick
 from kinfolk.files import write_text
 
 MARKER = "<!-- below: written by `kinfolk reproduce all` -->"
-PARTS = {
-    "synthetic": "Synthetic data",
-    "wiener": "Dynamical systems over a network",
-    "birmingham": "Parking in Birmingham",
-    "parkinsons": "Parkinson's disease",
-}
 EXPLAINED = (
     "Root mean squared errors on test rows, mean ± standard deviation over runs: as the paper averages them in this "
     "table first (over tasks, or pooled over rows), the other way second. “minus GAMTLCV” and “minus GAMTL” are paired "
@@ -60,8 +54,8 @@ def write_reproduction(settings: list[Setting], results: Results, out: Path, *, 
 def _blocks(settings: list[Setting], results: Results, out: Path, failures: list[str]) -> Iterator[Block]:
     """The whole report from top to bottom; its CSV tables and figures are written on the way."""
     claims = check_table(checks(results))
-    write_text(out / "tables" / "claims.md", tables.to_markdown(claims))
-    if len(claims) > 1:
+    write_text(out / "tables" / "claims.md", claims.markdown())
+    if claims.rows:
         yield "part", "The claims"
         yield "text", CLAIMS
         yield "table", ("", claims)
@@ -76,7 +70,7 @@ def _blocks(settings: list[Setting], results: Results, out: Path, failures: list
             yield from _section(setting, results[setting.key], out)
     yield "part", "Time"
     yield "text", "Processor time of all cells, one thread each."
-    yield "table", ("", tables.plain_table(tables.time_rows(settings, results), 1))
+    yield "table", ("", tables.time_table(settings, results))
     missing = [*failures, *left_out(), *_unfinished(settings, results)]
     if missing:
         yield "part", "Not complete"
@@ -87,31 +81,33 @@ def _section(setting: Setting, found: dict[str, Any], out: Path) -> Iterator[Blo
     """One setting: its note, tables and pictures."""
     yield "heading", setting.title
     yield "note", setting.note
-    errors = tables.error_rows(setting, found)
-    write_text(out / "tables" / f"{setting.key}.csv", tables.to_csv(errors))
-    yield "table", ("", tables.error_table(setting, errors))
+    yield _stored("", tables.error_table(setting, found), out, setting.key)
     remarks = tables.remarks(found)
     if remarks:
         yield "list", remarks
-    structure = tables.recovery_rows(found)
-    if structure:
-        write_text(out / "tables" / f"{setting.key}-structure.csv", tables.to_csv(structure))
-        yield "table", ("Structure recovered", tables.recovery_table(structure))
+    recovery = tables.recovery_table(found)
+    if recovery.rows:
+        yield _stored("Structure recovered", recovery, out, f"{setting.key}-structure")
     if setting.part in ("birmingham", "parkinsons"):
-        beside = tables.agreement_rows(setting.key, found)
-        if beside:
-            write_text(out / "tables" / f"{setting.key}-agreement.csv", tables.to_csv(beside))
-            yield "table", (f"Beside the yardstick, {yardstick(setting).words}", tables.agreement_table(beside))
+        agreement = tables.agreement_table(setting, found)
+        if agreement.rows:
+            caption = f"Beside the yardstick, {yardstick(setting).words}"
+            yield _stored(caption, agreement, out, f"{setting.key}-agreement")
     if setting.part == "birmingham":
-        sparse = tables.sparse_rows(found)
-        write_text(out / "tables" / f"{setting.key}-one-day.csv", tables.to_csv(sparse))
-        yield "table", ("The four lots with one training day, pooled", tables.plain_table(sparse, 4))
+        caption = "The four lots with one training day, pooled"
+        yield _stored(caption, tables.sparse_table(found), out, f"{setting.key}-one-day")
     if any("structure" in cell for cells in found.values() for cell in cells.values()):
         stem = str(out / "figures" / setting.key)
         yield "picture", structure_figure(setting, found, Path(f"{stem}-structures.png"))
         if setting.part == "wiener":
             yield "picture", network_figure(setting, Path(f"{stem}-network.png"))
             yield "picture", trace_figure(setting, found, Path(f"{stem}-traces.png"))
+
+
+def _stored(caption: str, table: tables.Table, out: Path, name: str) -> Block:
+    """A table for the page, written as CSV on the way."""
+    write_text(out / "tables" / f"{name}.csv", table.csv())
+    return "table", (caption, table)
 
 
 def _unfinished(settings: list[Setting], results: Results) -> Iterator[str]:
@@ -126,7 +122,7 @@ def _unfinished(settings: list[Setting], results: Results) -> Iterator[str]:
 def _markdown(kind: str, content: Any) -> str:
     if kind == "table":
         caption, table = content
-        return (f"{caption}:\n\n" if caption else "") + tables.to_markdown(table)
+        return (f"{caption}:\n\n" if caption else "") + table.markdown()
     if kind == "list":
         return "".join(f"- {line}\n" for line in content)
     return {"part": "## ", "heading": "### "}.get(kind, "") + f"{content}\n"
@@ -134,7 +130,8 @@ def _markdown(kind: str, content: Any) -> str:
 
 def _html(kind: str, content: Any) -> str:
     if kind == "table":
-        return _html_table(*content)
+        caption, table = content
+        return table.html(caption)
     if kind == "picture":
         path, caption = content
         data = base64.b64encode(path.read_bytes()).decode()
@@ -150,17 +147,6 @@ def _html(kind: str, content: Any) -> str:
 
 def _anchor(heading: str) -> str:
     return escape(heading.lower().replace(" ", "-"))
-
-
-def _html_table(caption: str, table: tables.Table) -> str:
-    head = "".join(f"<th>{escape(value)}</th>" for value in table[0])
-    lines = [
-        f"<tr{' class=ours' if 'GAMTL' in row[0] else ''}>" + "".join(f"<td>{escape(v)}</td>" for v in row) + "</tr>"
-        for row in table[1:]
-    ]
-    title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    body = "\n".join(lines)
-    return f'<div class="wide"><table>{title}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
 
 
 def insert_tables(tables_file: Path, document: Path) -> None:

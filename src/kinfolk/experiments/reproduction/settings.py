@@ -10,7 +10,12 @@ from kinfolk.experiments.reproduction import paper
 from kinfolk.experiments.reproduction.paper import Published
 
 VERSION = 1  # of the protocols; a new one starts all cells anew
-PARTS = ("synthetic", "wiener", "birmingham", "parkinsons")
+PARTS = {
+    "synthetic": "Synthetic data",
+    "wiener": "Dynamical systems over a network",
+    "birmingham": "Parking in Birmingham",
+    "parkinsons": "Parkinson's disease",
+}
 
 
 @dataclass(frozen=True, eq=False)

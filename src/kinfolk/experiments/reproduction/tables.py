@@ -1,56 +1,142 @@
-"""The tables: rows of plain values first, then CSV, text and Markdown from them."""
+"""The tables: rows of plain values by method, and how they are written as CSV, Markdown and HTML."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from kinfolk.experiments.reproduction.cells import Results, structure_from_dict
 from kinfolk.experiments.reproduction.methods import METHODS
 from kinfolk.experiments.reproduction.referee import mean_and_sd, paired, pooled_over
-from kinfolk.experiments.reproduction.settings import SETTINGS, Setting
+from kinfolk.experiments.reproduction.settings import Setting
 from kinfolk.experiments.reproduction.yardsticks import judged
-from kinfolk.rows.gram import Array
 
 Row = dict[str, Any]
-Table = list[list[str]]  # a header and rows of text; Markdown and HTML are made of it
 REFERENCES = ("GAMTLCV", "GAMTL")
 SPARSE_LOTS = ("BHMBRCBRG01", "BHMBRCBRG02", "BHMBRCBRG03", "Bull Ring")  # one training day each
 MIXED = 1.1  # R-hat of chains that have mixed, at most
-AGREEMENT = {
-    "neighbours": ("neighbours per task", 1),
-    "auc": ("AUC of near pairs", 2),
-    "p_value": ("p-value", 3),
-    "same_place": ("pairs of 8, 9, 17 joined", 1),
-    "map_share": ("weight on near pairs of the map", 2),
-    "map_chance": ("by chance", 2),
-    "neighbours_30": ("neighbours of 30", 1),
-    "neighbours_35": ("neighbours of 35", 1),
-}
-RECOVERY = {
-    "edge_auc": "AUC of true edges",
-    "coefficient_auc": "AUC by coefficients",
-    "rand_index": "adjusted Rand index",
-    "rand_index_cut": "the same, number of groups given",
-    "edges": "edges",
-    "outliers_found": "outliers found",
-    "outliers_false": "false outliers",
-}
 
 
-def error_rows(setting: Setting, results: Mapping[str, Any]) -> list[Row]:
-    """One row per method of a setting: published and own errors, differences to both forms of GAMTL, and time."""
+@dataclass(frozen=True)
+class Column:
+    """How one value of the rows is written: its name there, the heading, and decimals.
+
+    `deviation` names the value that follows after ±, `total` the one after "of"; `sign` is "+" for differences.
+    """
+
+    name: str
+    heading: str
+    digits: int = 1
+    deviation: str = ""
+    total: str = ""
+    sign: str = ""
+
+    def text(self, row: Row) -> str:
+        """What stands in the table; nothing where the row has no finite number."""
+        value = row.get(self.name)
+        if not isinstance(value, float):
+            return "" if value is None else str(value)
+        mean = _number(value, self.digits, self.sign)
+        deviation = _number(row.get(self.deviation), self.digits)
+        if self.total:
+            return f"{mean} of {row[self.total]:.0f}"
+        return f"{mean} ± {deviation}" if mean and deviation else mean
+
+
+def _number(value: float | None, digits: int, sign: str = "") -> str:
+    return "" if value is None or not np.isfinite(value) else f"{value:{sign}.{digits}f}"
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Rows of plain values, and the columns that are shown of them."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+
+    def text(self) -> list[list[str]]:
+        """The header and the rows; without columns of which no row has a value."""
+        shown = [column for column in self.columns if any(row.get(column.name) is not None for row in self.rows)]
+        return [[column.heading for column in shown], *([column.text(row) for column in shown] for row in self.rows)]
+
+    def csv(self) -> str:
+        """All values that any row has."""
+        names = list(dict.fromkeys(name for row in self.rows for name in row))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in self.rows)
+        return text.getvalue()
+
+    def markdown(self) -> str:
+        """A pipe table; text to the left, numbers to the right."""
+        header, *rows = self.text()
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+        lines = []
+        for first, *others in (header, rule, *rows):
+            right = [value.rjust(width) for value, width in zip(others, widths[1:], strict=True)]
+            lines.append("| " + " | ".join([first.ljust(widths[0]), *right]) + " |\n")
+        return "".join(lines)
+
+    def html(self, caption: str = "") -> str:
+        """An HTML table, in which the forms of GAMTL stand out."""
+        header, *rows = self.text()
+        head = "".join(f"<th>{escape(value)}</th>" for value in header)
+        lines = [
+            f"<tr{' class=ours' if 'GAMTL' in row[0] else ''}>"
+            + "".join(f"<td>{escape(v)}</td>" for v in row)
+            + "</tr>"
+            for row in rows
+        ]
+        title = f"<caption>{escape(caption)}</caption>" if caption else ""
+        body = "\n".join(lines)
+        return f'<div class="wide"><table>{title}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+
+
+METHOD = Column("method", "method")
+RUNS = Column("runs", "runs")
+RECOVERY = (
+    Column("edge_auc", "AUC of true edges", 2, "edge_auc_sd"),
+    Column("coefficient_auc", "AUC by coefficients", 2, "coefficient_auc_sd"),
+    Column("rand_index", "adjusted Rand index", 2, "rand_index_sd"),
+    Column("rand_index_cut", "the same, number of groups given", 2, "rand_index_cut_sd"),
+    Column("edges", "edges"),
+    Column("outliers_found", "outliers found", total="outliers_planted"),
+    Column("outliers_false", "false outliers"),
+)
+AGREEMENT = (
+    Column("neighbours", "neighbours per task"),
+    Column("auc", "AUC of near pairs", 2),
+    Column("p_value", "p-value", 3),
+    Column("same_place", "pairs of 8, 9, 17 joined"),
+    Column("map_share", "weight on near pairs of the map", 2),
+    Column("map_chance", "by chance", 2),
+    Column("neighbours_30", "neighbours of 30"),
+    Column("neighbours_35", "neighbours of 35"),
+)
+
+
+def error_table(setting: Setting, results: Mapping[str, Any]) -> Table:
+    """One row per method: published and own errors, differences to both forms of GAMTL, and time."""
     rows = []
     for name in dict.fromkeys([*METHODS, *setting.published]):
         if name in results or name in setting.published:
             mean, sd = setting.published.get(name, (None, None))
             rows.append({"method": name, "paper": mean, "paper_sd": sd, **_own_errors(name, setting.metric, results)})
-    return rows
+    digits = 4 if setting.part in ("birmingham", "wiener") else 3
+    words = {"tasks": "mean over tasks", "pooled": "pooled"}
+    metrics = sorted(words, key=lambda metric: metric != setting.metric)  # that of the paper first
+    columns = [METHOD, Column("paper", "paper", digits, "paper_sd")]
+    columns += [Column(metric, words[metric], digits, f"{metric}_sd") for metric in metrics]
+    columns += [Column(f"minus_{r}", f"minus {r}", digits, f"minus_{r}_se", sign="+") for r in REFERENCES]
+    return Table([*columns, RUNS, Column("cpu_seconds", "CPU s")], rows)
 
 
 def _own_errors(name: str, metric: str, results: Mapping[str, Any]) -> Row:
@@ -58,164 +144,85 @@ def _own_errors(name: str, metric: str, results: Mapping[str, Any]) -> Row:
     cells = results.get(name, {})
     if not cells:
         return {}
-    row: Row = {"runs": len(cells)}
-    for measure in ("tasks", "pooled"):
-        row[measure], row[f"{measure}_sd"] = mean_and_sd([cell[measure] for cell in cells.values()])
+    row: Row = {"runs": len(cells), **_over_runs(list(cells.values()), ("tasks", "pooled"))}
     for reference in REFERENCES:
-        found = paired(cells, results.get(reference, {}), metric)
-        if found and reference != name:
-            row |= {f"minus_{reference}": found.mean, f"minus_{reference}_se": found.standard_error}
+        difference = paired(cells, results.get(reference, {}), metric)
+        if difference and reference != name:
+            row |= {f"minus_{reference}": difference.mean, f"minus_{reference}_se": difference.standard_error}
     row["cpu_seconds"] = float(np.mean([cell["cpu_seconds"] for cell in cells.values()]))
     row["unfinished"] = sum(bool(cell["messages"]) for cell in cells.values())
     return row
 
 
-def recovery_rows(results: Mapping[str, Any]) -> list[Row]:
+def _over_runs(runs: Sequence[Mapping[str, Any]], measures: Iterable[str]) -> Row:
+    """Mean and standard deviation over runs of every measure that any run has."""
+    row: Row = {}
+    for measure in measures:
+        values = [run[measure] for run in runs if measure in run]
+        if values:
+            row[measure], row[f"{measure}_sd"] = mean_and_sd(values)
+    return row
+
+
+def recovery_table(results: Mapping[str, Any]) -> Table:
     """One row per method of a setting with planted structure: means over runs."""
+    measures = [*(column.name for column in RECOVERY), "outliers_planted", "correlation_auc"]
     rows = []
     for name in METHODS:
-        found = [c["recovery"] for c in results.get(name, {}).values() if c.get("recovery")]
-        row: Row = {"method": name, "runs": len(found)}
-        for measure in (*RECOVERY, "outliers_planted", "correlation_auc"):
-            values = [f[measure] for f in found if measure in f]
-            if values:
-                row[measure], row[f"{measure}_sd"] = mean_and_sd(values)
-        if found:
-            rows.append(row)
-    return rows
+        runs = [cell["recovery"] for cell in results.get(name, {}).values() if cell.get("recovery")]
+        if runs:
+            rows.append({"method": name, "runs": len(runs), **_over_runs(runs, measures)})
+    planted = any(row.get("outliers_planted") for row in rows)
+    return Table([METHOD, *(column for column in RECOVERY if planted or not column.total), RUNS], rows)
 
 
-def agreement_rows(key: str, results: Mapping[str, Any]) -> list[Row]:
+def agreement_table(setting: Setting, results: Mapping[str, Any]) -> Table:
     """One row per method with a structure: how it agrees with the yardstick of real data; means over runs."""
-    setting = next(setting for setting in SETTINGS if setting.key == key)
     rows = []
     for name in METHODS:
         stored = [cell["structure"] for cell in results.get(name, {}).values() if "structure" in cell]
-        found = [judged(setting, _scores(structure), structure["labels"]) for structure in stored]
-        measures = [measure for measure in AGREEMENT if any(measure in one for one in found)]
-        if found:
-            means = {m: float(np.mean([one[m] for one in found if m in one])) for m in measures}
-            rows.append({"method": name, **means, "runs": len(found)})
-    return rows
+        places = range(1 + max((label for structure in stored for label in structure["labels"]), default=0))
+        runs = [judged(setting, structure_from_dict(one, places).scores(), one["labels"]) for one in stored]
+        if runs:
+            means = _over_runs(runs, [column.name for column in AGREEMENT])
+            shown = {measure: mean for measure, mean in means.items() if not measure.endswith("_sd")}
+            rows.append({"method": name, **shown, "runs": len(runs)})
+    return Table([METHOD, *AGREEMENT, RUNS], rows)
 
 
-def _scores(stored: dict[str, Any]) -> Array:
-    return sparse.csr_array(structure_from_dict(stored, list(range(1 + max(stored["labels"])))).scores()).toarray()
-
-
-def agreement_table(rows: Sequence[Row]) -> Table:
-    """The agreement with the yardstick as text."""
-    shown = [measure for measure in AGREEMENT if any(measure in row for row in rows)]
-    header = ["method", *(AGREEMENT[measure][0] for measure in shown), "runs"]
-    return [
-        header,
-        *([r["method"], *(_number(r.get(m), AGREEMENT[m][1]) for m in shown), str(r["runs"])] for r in rows),
-    ]
-
-
-def remarks(results: Mapping[str, Any]) -> list[str]:
-    """What a reader of the errors must know about single rows: chains that have not mixed, and rows without a graph."""
-    said = []
-    for name, cells in results.items():
-        params = [cell["params"] for cell in cells.values()]
-        rhat = [found["rhat"] for found in params if found.get("rhat") is not None]
-        if rhat and max(rhat) > MIXED:
-            said.append(
-                f"{name}: the chains have not mixed (R-hat {min(rhat):.1f} to {max(rhat):.1f}, {MIXED} is wanted), so "
-                "its row is not that of a converged method."
-            )
-        helped = [found["graph_helps"] for found in params if "graph_helps" in found]
-        if helped and not all(helped):
-            said.append(f"{name}: the graph takes part in the predictions of {sum(helped)} of {len(helped)} runs.")
-    return said
-
-
-def sparse_rows(results: Mapping[str, Any]) -> list[Row]:
+def sparse_table(results: Mapping[str, Any]) -> Table:
     """Birmingham: pooled error over the four lots with one training day."""
-    return [
+    rows = [
         {"method": name, "pooled": float(np.mean([pooled_over(c, SPARSE_LOTS) for c in results[name].values()]))}
         for name in METHODS
         if name in results
     ]
+    return Table([METHOD, Column("pooled", "pooled", 4)], rows)
 
 
-def time_rows(settings: Iterable[Setting], results: Results) -> list[Row]:
-    """Processor seconds of all cells, by part."""
+def time_table(settings: Iterable[Setting], results: Results) -> Table:
+    """Processor time of all cells, by part."""
     seconds: dict[str, list[float]] = {}
     for setting in settings:
         for cells in results.get(setting.key, {}).values():
-            seconds.setdefault(setting.part, []).extend(c["cpu_seconds"] for c in cells.values())
-    seconds["all"] = [one for part in seconds.values() for one in part]
-    return [{"part": part, "cells": len(s), "cpu_minutes": sum(s) / 60} for part, s in seconds.items()]
+            seconds.setdefault(setting.part, []).extend(cell["cpu_seconds"] for cell in cells.values())
+    seconds["all"] = [second for part in seconds.values() for second in part]
+    rows = [{"part": part, "cells": len(s), "cpu_minutes": sum(s) / 60} for part, s in seconds.items()]
+    return Table([Column("part", "part"), Column("cells", "cells"), Column("cpu_minutes", "cpu minutes")], rows)
 
 
-def to_csv(rows: Sequence[Row]) -> str:
-    """All columns that any row has."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
-    return text.getvalue()
-
-
-def error_table(setting: Setting, rows: Sequence[Row]) -> Table:
-    """The errors as text, the paper's column only where it has numbers."""
-    digits = 4 if setting.part in ("birmingham", "wiener") else 3
-    words = {"tasks": "mean over tasks", "pooled": "pooled"}
-    order = sorted(words, key=lambda metric: metric != setting.metric)  # the metric of the paper first
-    paper = ["paper"] if any(row["paper"] is not None for row in rows) else []
-    header = ["method", *paper, *(words[m] for m in order), *(f"minus {r}" for r in REFERENCES), "runs", "CPU s"]
-    table = [header]
-    for row in rows:
-        values = [_with_deviation(row, name, digits) for name in (*paper, *order)]
-        values += [_with_deviation(row, f"minus_{r}", digits, sign="+", suffix="_se") for r in REFERENCES]
-        table.append([row["method"], *values, str(row.get("runs", "")), _number(row.get("cpu_seconds"), 1)])
-    return table
-
-
-def recovery_table(rows: Sequence[Row]) -> Table:
-    """Structure recovery as text."""
-    shown = [m for m in RECOVERY if any(m in row for row in rows)]
-    if not any(row.get("outliers_planted") for row in rows):
-        shown = [m for m in shown if m != "outliers_found"]
-    header = ["method", *(RECOVERY[m] for m in shown), "runs"]
-    return [header, *([r["method"], *(_recovery_text(r, m) for m in shown), str(r["runs"])] for r in rows)]
-
-
-def _recovery_text(row: Row, measure: str) -> str:
-    if measure == "outliers_found" and measure in row:
-        return f"{row[measure]:.1f} of {row['outliers_planted']:.0f}"
-    if measure in ("outliers_false", "edges"):
-        return _number(row.get(measure), 1)
-    return _with_deviation(row, measure, 2)
-
-
-def plain_table(rows: Sequence[Row], digits: int) -> Table:
-    """Any rows as text."""
-    text = [[_number(v, digits) if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
-    return [[name.replace("_", " ") for name in rows[0]], *text]
-
-
-def to_markdown(table: Table) -> str:
-    """A pipe table; text to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
-    lines = []
-    for first, *others in (table[0], rule, *table[1:]):
-        right = [value.rjust(width) for value, width in zip(others, widths[1:], strict=True)]
-        lines.append("| " + " | ".join([first.ljust(widths[0]), *right]) + " |\n")
-    return "".join(lines)
-
-
-def _number(value: float | None, digits: int, sign: str = "") -> str:
-    if value is None or not np.isfinite(value):
-        return ""
-    return f"{value:{sign}.{digits}f}"
-
-
-def _with_deviation(row: Row, name: str, digits: int, *, sign: str = "", suffix: str = "_sd") -> str:
-    """Mean ± deviation, as far as the row has them."""
-    mean = _number(row.get(name), digits, sign)
-    deviation = _number(row.get(name + suffix), digits)
-    return f"{mean} ± {deviation}" if mean and deviation else mean
+def remarks(results: Mapping[str, Any]) -> list[str]:
+    """What a reader of the errors must know about single rows: chains that have not mixed, and rows without a graph."""
+    sentences = []
+    for name, cells in results.items():
+        params = [cell["params"] for cell in cells.values()]
+        rhat = [chosen["rhat"] for chosen in params if chosen.get("rhat") is not None]
+        if rhat and max(rhat) > MIXED:
+            sentences.append(
+                f"{name}: the chains have not mixed (R-hat {min(rhat):.1f} to {max(rhat):.1f}, {MIXED} is wanted), so "
+                "its row is not that of a converged method."
+            )
+        helped = [chosen["graph_helps"] for chosen in params if "graph_helps" in chosen]
+        if helped and not all(helped):
+            sentences.append(f"{name}: the graph takes part in the predictions of {sum(helped)} of {len(helped)} runs.")
+    return sentences
