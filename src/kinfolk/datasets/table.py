@@ -72,6 +72,6 @@ def split_table(
     return fields
 
 
-def description(name: str) -> str:
-    """What there is to know about a data set: where it comes from, its licence, its quirks."""
-    return files("kinfolk.datasets").joinpath("descriptions", f"{name}.txt").read_text("utf-8")
+def description(name: str, package: str = "kinfolk.datasets") -> str:
+    """What there is to know about a data set of a package: where it comes from, its licence, its quirks."""
+    return files(package).joinpath("descriptions", f"{name}.txt").read_text("utf-8")

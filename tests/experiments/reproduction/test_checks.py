@@ -45,7 +45,11 @@ def test_structure_must_be_at_least_its_limit():
 
 def test_claims_without_cells_are_left_out():
     assert checks({}) == []
-    assert check_table([]) == [["claim", "found", "wanted", "holds"]]
+    assert check_table([]).rows == []
+
+
+def test_a_claim_is_a_row_of_the_table():
+    assert check_table([Check("x", 1.0, 2.0)]).text()[1] == ["x", "1", "at most 2", "yes"]
 
 
 def test_the_papers_number_is_the_limit_on_real_data():

@@ -58,7 +58,7 @@ def load_birmingham(
         tasks=list(series),
         series=series,
         locations=_read_locations(find("birmingham_locations", data_home), series),
-        DESCR=description("birmingham"),
+        DESCR=description("birmingham", "kinfolk.experiments.data"),
     )
 
 

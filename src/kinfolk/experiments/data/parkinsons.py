@@ -48,7 +48,7 @@ def load_parkinsons(
         feature_names=names,
         groups=_sittings(patient, columns["test_time"]),
         time=columns["test_time"],
-        DESCR=description("parkinsons"),
+        DESCR=description("parkinsons", "kinfolk.experiments.data"),
     )
 
 

@@ -92,7 +92,7 @@ def make_wiener_network(
         mixing=A,
         input_variance=variances[0],
         noise_variance=variances[1],
-        DESCR=description("wiener"),
+        DESCR=description("wiener", "kinfolk.experiments.data"),
     )
 
 

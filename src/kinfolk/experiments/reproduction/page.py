@@ -54,8 +54,8 @@ def write_reproduction(settings: list[Setting], results: Results, out: Path, *, 
 def _blocks(settings: list[Setting], results: Results, out: Path, failures: list[str]) -> Iterator[Block]:
     """The whole report from top to bottom; its CSV tables and figures are written on the way."""
     claims = check_table(checks(results))
-    write_text(out / "tables" / "claims.md", claims.markdown())
     if claims.rows:
+        write_text(out / "tables" / "claims.md", claims.markdown())
         yield "part", "The claims"
         yield "text", CLAIMS
         yield "table", ("", claims)

@@ -10,12 +10,14 @@ from html import escape
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from kinfolk.experiments.reproduction.cells import Results, structure_from_dict
 from kinfolk.experiments.reproduction.methods import METHODS
 from kinfolk.experiments.reproduction.referee import mean_and_sd, paired, pooled_over
 from kinfolk.experiments.reproduction.settings import Setting
 from kinfolk.experiments.reproduction.yardsticks import judged
+from kinfolk.rows.gram import Array
 
 Row = dict[str, Any]
 REFERENCES = ("GAMTLCV", "GAMTL")
@@ -89,12 +91,10 @@ class Table:
         """An HTML table, in which the forms of GAMTL stand out."""
         header, *rows = self.text()
         head = "".join(f"<th>{escape(value)}</th>" for value in header)
-        lines = [
-            f"<tr{' class=ours' if 'GAMTL' in row[0] else ''}>"
-            + "".join(f"<td>{escape(v)}</td>" for v in row)
-            + "</tr>"
-            for row in rows
-        ]
+        lines = []
+        for row in rows:
+            ours = " class=ours" if "GAMTL" in row[0] else ""
+            lines.append(f"<tr{ours}>" + "".join(f"<td>{escape(value)}</td>" for value in row) + "</tr>")
         title = f"<caption>{escape(caption)}</caption>" if caption else ""
         body = "\n".join(lines)
         return f'<div class="wide"><table>{title}<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
@@ -181,13 +181,17 @@ def agreement_table(setting: Setting, results: Mapping[str, Any]) -> Table:
     rows = []
     for name in METHODS:
         stored = [cell["structure"] for cell in results.get(name, {}).values() if "structure" in cell]
-        places = range(1 + max((label for structure in stored for label in structure["labels"]), default=0))
-        runs = [judged(setting, structure_from_dict(one, places).scores(), one["labels"]) for one in stored]
+        runs = [judged(setting, _scores(structure), structure["labels"]) for structure in stored]
         if runs:
             means = _over_runs(runs, [column.name for column in AGREEMENT])
             shown = {measure: mean for measure, mean in means.items() if not measure.endswith("_sd")}
             rows.append({"method": name, **shown, "runs": len(runs)})
     return Table([METHOD, *AGREEMENT, RUNS], rows)
+
+
+def _scores(stored: dict[str, Any]) -> Array:
+    numbers = list(range(1 + max(stored["labels"])))
+    return sparse.csr_array(structure_from_dict(stored, numbers).scores()).toarray()
 
 
 def sparse_table(results: Mapping[str, Any]) -> Table:
