@@ -282,7 +282,7 @@ def hist_boosting(task, X, y, new_task, new_X):
 
 def lightgbm(task, X, y, new_task, new_X):
     """Boosted trees with the task as category; leaves and rounds by cross-validation."""
-    from kinfolk.judge.boosting import fit_boosting
+    from kinfolk.judge.contestants import fit_boosting
 
     return fit_boosting(np.column_stack([task, X]), y, None, 0)[0](np.column_stack([new_task, new_X]))
 

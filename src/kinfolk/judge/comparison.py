@@ -6,7 +6,7 @@ import signal
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from html import escape
 from time import process_time
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
 from kinfolk.judge.contestants import BOOSTING, TUNED, Contestant, Transformer, contestants
-from kinfolk.judge.of_model import graph_of, judged_gains, model_verdict
+from kinfolk.judge.of_model import constant_targets, graph_of, judged_gains, model_verdict
 from kinfolk.judge.verdict import AS_GOOD, HELPS, Verdict, as_good, chain_sentence, effect_of, sharing_sentence
 from kinfolk.methods.model import Model
 from kinfolk.methods.ridges import Independent
@@ -188,20 +188,21 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """The table as text."""
-        found = []
+        lines = []
         for method, shares, *cells in self._cells():
-            if len(cells) > 1:
-                cells = [cell.rjust(width) for cell, width in zip(cells, WIDTHS, strict=True)]
-            found.append(" ".join([f"{method:14s} {shares:32s}", *cells]))
-        return found
+            padded = [cell.rjust(width) for cell, width in zip(cells, WIDTHS, strict=False)] if cells[1:] else cells
+            lines.append(" ".join([f"{method:14s} {shares:32s}", *padded]))
+        return lines
 
     def _cells(self) -> list[list[str]]:
         """The table, head first: errors with as many decimals as the least needs, or why a method was not judged."""
-        rows = self.table()
-        judged = [row for row in rows if "trouble" not in row]
-        places = {kind: decimals([row[f"rmse_{kind}"] for row in judged]) for kind in ("tasks", "pooled")}
-        found = [[row["trouble"]] if "trouble" in row else _numbers(row, places) for row in rows]
-        return [list(COLUMNS), *([r["method"], r["shares"], *cells] for r, cells in zip(rows, found, strict=True))]
+        judged = self.judged.values()
+        places = {"tasks": decimals([e.tasks() for e in judged]), "pooled": decimals([e.pooled() for e in judged])}
+        rows = []
+        for row in self.table():
+            numbers = [row["trouble"]] if "trouble" in row else _numbers(row, places)
+            rows.append([row["method"], row["shares"], *numbers])
+        return [list(COLUMNS), *rows]
 
     def __repr__(self) -> str:
         return "\n".join([HEADING, "", *self.lines(), "", *self.verdict])
@@ -305,46 +306,25 @@ def compare_rows(
     callback: Callback | None = None,
 ) -> Comparison:
     """`compare` for rows that have been read, and contestants that have been chosen."""
-    fold = outer_folds(rows, transformer, cv=cv, groups=groups, random_state=random_state)
+    _, features, feature_names = Independent(task=rows.schema.task, features=transformer(True)).fit_columns(rows)
+    gram = rows.gram(features, feature_names)
+    # Within tasks, whole groups, common where tasks share their inputs.
+    fold = fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=random_state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what a method says about one fold is of no use here
         outcomes = list(_race(chosen, rows, fold, groups, time_limit, callback))
-        tuned = next(
-            (model for o in outcomes if (model := _on_all_rows(o, rows, groups, time_limit)) is not None), None
-        )
+        tuned = _on_all_rows(outcomes, rows, groups, time_limit)
     names = [cut(str(label)) for label in rows.schema.labels.tolist()]
-    return Comparison(outcomes, int(fold.max()) + 1, names, tuned, _never_varies(rows))
+    return Comparison(outcomes, int(fold.max()) + 1, names, tuned, constant_targets(gram))
 
 
-def outer_folds(rows: Rows, transformer: Transformer, *, cv: int, groups: Any, random_state: Any) -> NDArray[np.intp]:
-    """The outer fold of every row: within tasks, whole groups, common where tasks share their inputs."""
-    reader = Independent(task=rows.schema.task, features=transformer(True))
-    _, features, names = reader.fit_columns(rows)
-    gram = rows.gram(features, names)
-    return fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=random_state)
-
-
-def _on_all_rows(outcome: Outcome, rows: Rows, groups: Any, time_limit: float | None) -> Model | None:
-    """The model of a method that tells what its gain is made of; None without one, or if it takes too long."""
-    learn = outcome.contestant.learn
-    if learn is None or outcome.errors is None:
-        return None
-    try:
-        with limited(time_limit or SECONDS_GRAPH):
-            return learn(rows, groups)
-    except (OutOfTime, *BAD_FIT):
-        return None
-
-
-def _never_varies(rows: Rows) -> NDArray[np.bool_]:
-    """Tasks (T,) that have one and the same target in all of several rows."""
-    at = rows.targets()
-    T = len(rows.schema.labels)
-    low = np.full(T, np.inf)
-    high = np.full(T, -np.inf)
-    np.minimum.at(low, at.codes, at.y)
-    np.maximum.at(high, at.codes, at.y)
-    return (low == high) & (np.bincount(at.codes, minlength=T) > 1)
+def _on_all_rows(outcomes: Sequence[Outcome], rows: Rows, groups: Any, time_limit: float | None) -> Model | None:
+    """The model of the method that tells what its gain is made of; None if it was not judged or takes too long."""
+    for outcome in outcomes:
+        if outcome.contestant.name == TUNED and outcome.errors is not None:
+            with suppress(OutOfTime, *BAD_FIT), limited(time_limit or SECONDS_GRAPH):
+                return outcome.contestant.fit(rows, groups).model
+    return None
 
 
 def _race(
@@ -356,28 +336,28 @@ def _race(
     callback: Callback | None,
 ) -> Iterator[Outcome]:
     """Let every method predict every fold from the others, within its time."""
-    folds = range(fold.max() + 1)
-    for place, one in enumerate(chosen):
-        seconds = _seconds_for(one, time_limit)
+    k = int(fold.max()) + 1
+    for place, contestant in enumerate(chosen):
+        seconds = _seconds_for(contestant, time_limit)
         prediction = np.full(rows.y.shape, np.nan)
         started = process_time()
         done = 0
         trouble = ""
         try:
             with limited(seconds):
-                for f in folds:
-                    inside = np.flatnonzero(trains(fold, f))
-                    predict = one.fit(rows.take(inside), None if groups is None else groups[inside])
-                    prediction[fold == f] = predict(rows.take(np.flatnonzero(fold == f)))
+                for f in range(k):
+                    training = np.flatnonzero(trains(fold, f))
+                    fitted = contestant.fit(rows.take(training), None if groups is None else groups[training])
+                    prediction[fold == f] = fitted.predict(rows.take(np.flatnonzero(fold == f)))
                     done += 1
-                    report(callback, f"comparing ({one.name})", place * len(folds) + done, len(chosen) * len(folds))
+                    report(callback, f"comparing ({contestant.name})", place * k + done, len(chosen) * k)
         except OutOfTime:
-            trouble = f"{done} of {len(folds)} folds within {seconds:g} s of processor time: raise the time limit"
+            trouble = f"{done} of {k} folds within {seconds:g} s of processor time: raise the time limit"
         except BAD_FIT as error:
-            missing = one.needs if rows.codes is not None else ""
-            trouble = f"needs {missing}" if missing else in_short(error)
+            needs_more = contestant.needs and rows.codes is not None
+            trouble = f"needs {contestant.needs}" if needs_more else in_short(error)
         errors = None if trouble else _errors(rows, prediction, fold)
-        yield Outcome(one, errors, process_time() - started, trouble)
+        yield Outcome(contestant, errors, process_time() - started, trouble)
 
 
 def _errors(rows: Rows, prediction: NDArray[Any], fold: NDArray[np.intp]) -> Errors:
@@ -420,17 +400,18 @@ def in_short(error: Exception) -> str:
 
 
 def _numbers(row: dict[str, Any], places: dict[str, int]) -> list[str]:
-    errors = []
-    for kind, decimal in places.items():
-        off = f"{row[f'rmse_{kind}_se']:,.{decimal}f}"
-        errors.append(_beside(f"{row[f'rmse_{kind}']:,.{decimal}f}", off, row[f"rmse_{kind}_se"]))
+    numbers = []
+    for kind, digits in places.items():
+        error, off = row[f"rmse_{kind}"], row[f"rmse_{kind}_se"]
+        numbers.append(_with_error(f"{error:,.{digits}f}", f"{off:,.{digits}f}", off))
     gain = ""
     if "gain_over_own" in row:
-        off = f"{100 * row['gain_over_own_se']:.1f}"
-        gain = _beside(percent(row["gain_over_own"], sign=True).removesuffix(" %"), off, row["gain_over_own_se"]) + " %"
-    return [*errors, gain, f"{row['seconds']:.1f} s"]
+        size = percent(row["gain_over_own"], sign=True).removesuffix(" %")
+        off = row["gain_over_own_se"]
+        gain = _with_error(size, f"{100 * off:.1f}", off) + " %"
+    return [*numbers, gain, f"{row['seconds']:.1f} s"]
 
 
-def _beside(value: str, off: str, standard_error: float) -> str:
+def _with_error(value: str, off: str, standard_error: float) -> str:
     """A value with its standard error, where that is known: not of one task."""
     return f"{value} ± {off}" if np.isfinite(standard_error) else value

@@ -5,45 +5,53 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
 
-from kinfolk.judge.boosting import fit_boosting
 from kinfolk.judge.tuning import fit_tuned
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Model
 from kinfolk.methods.registry import all_methods
 from kinfolk.rows.gram import Array
 from kinfolk.rows.schema import as_features
+from kinfolk.rows.splits import InTime, assign_folds, trains
 from kinfolk.rows.table import Rows
+from kinfolk.search.boosters import LEAVES, ROUNDS, light_settings, lightgbm
 
 BOOSTING = "lightgbm"
-TUNED = "gamtlcv"
-NONLINEAR = (TUNED, "rbf-gamtl")
-Predictor = Callable[[Rows], Array]  # predictions in the form of the rows' targets
+TUNED = "gamtlcv"  # the method that tells what its gain is made of
+PATIENCE = 20  # rounds without progress before boosting stops
 Transformer = Callable[[bool], Any]  # whether to scale -> a transformer of the columns without the task
 
 
 @dataclass(frozen=True, eq=False)
+class Fitted:
+    """What predicts other rows, in the form of their targets, and the model behind it, if it is one of the package."""
+
+    predict: Callable[[Rows], Array]
+    model: Model | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Contestant:
-    """A method as a comparison runs it: `fit(training rows, their groups)` gives what predicts other rows.
+    """A method as a comparison runs it, on training rows and their groups.
 
     `shares` says what tasks share, in one phrase; the simplest method has the lowest `simplicity`. `lines`: whether it
-    is one of straight lines, so that whatever it gains over a ridge per task is the gain of sharing. `learn` gives the
-    model itself, of methods that tell what their gain is made of. `needs` says what not every table with a task column
-    has.
+    is one of straight lines, so that whatever it gains over a ridge per task is the gain of sharing. `needs` says what
+    not every table with a task column has.
     """
 
     name: str
-    fit: Callable[[Rows, Any], Predictor]
+    fit: Callable[[Rows, Any], Fitted]
     shares: str = ""
     simplicity: int = 1000
     has_graph: bool = False
     lines: bool = True
-    learn: Callable[[Rows, Any], Model] | None = None
     needs: str = ""
 
 
@@ -63,24 +71,19 @@ def _contestant(asked: Any, transformer: Transformer, options: dict[str, Any]) -
     if isinstance(asked, str):
         name = find_method(asked, extra=(BOOSTING,))
         if name == BOOSTING:
-            seed = options["random_state"]
-            return Contestant(
-                BOOSTING, _boosted(transformer(False), seed), "boosted trees, task as category", 140, lines=False
-            )
+            fit = partial(_fit_boosted, transformer(False), options["random_state"])
+            return Contestant(BOOSTING, fit, "boosted trees, task as category", 140, lines=False)
         asked = all_methods()[name]()
         asked = with_known(asked, {"penalty": "cv", "scoring": "tasks", **options, **asked.quick})
-    named: MultiTaskRegressor = asked
-    has_graph = hasattr(named, "edge_confidence")  # learned by the method itself
-    learn = _tuned(named, transformer, options)
+    method: MultiTaskRegressor = asked
     return Contestant(
-        named.name,
-        lambda rows, groups: _predictor(learn(rows, groups)),
-        named.shares,
-        named.simplicity,
-        has_graph,
-        lines=named.name not in NONLINEAR,
-        learn=learn if named.name == TUNED else None,
-        needs=named.needs,
+        method.name,
+        partial(_fit_method, method, transformer, options),
+        method.shares,
+        method.simplicity,
+        has_graph=hasattr(method, "edge_confidence"),  # learned by the method itself
+        lines=not hasattr(method, "nonlinear"),
+        needs=method.needs,
     )
 
 
@@ -101,48 +104,67 @@ def find_method(name: str, *, extra: tuple[str, ...] = ()) -> str:
     raise ValueError(f"there is no method {name!r}.{guess} There are {', '.join(known.values())}.")
 
 
-def _tuned(method: MultiTaskRegressor, transformer: Transformer, options: dict[str, Any]) -> Callable[..., Model]:
-    def learn(rows: Rows, groups: Any) -> Model:
-        fresh = clone(method).set_params(task=rows.schema.task)
-        if fresh.features is None:
-            fresh.set_params(features=transformer(not method.scales_itself))
-        fitted, _ = fit_tuned(fresh, rows, groups=groups, **options)
-        return fitted.model_
+def _fit_method(
+    method: MultiTaskRegressor, transformer: Transformer, options: dict[str, Any], rows: Rows, groups: Any
+) -> Fitted:
+    fresh = clone(method).set_params(task=rows.schema.task)
+    if fresh.features is None:
+        fresh.set_params(features=transformer(not method.scales_itself))
+    model = fit_tuned(fresh, rows, groups=groups, **options)[0].model_
+    columns = model.columns
+    assert columns is not None
 
-    return learn
+    def predict(new: Rows) -> Array:
+        read = columns.clipped_features(new.table)
+        return model.predict_all(read) if new.codes is None else model.predict_read(read, new.codes)
 
-
-def _predictor(model: Model) -> Predictor:
-    return lambda new: predict_rows(model, new)
-
-
-def predict_rows(model: Model, rows: Rows) -> Array:
-    """Predictions for rows of the same tasks, in the form of their targets: one per row, or a column per task."""
-    assert model.columns is not None
-    read = model.columns.clipped_features(rows.table)
-    return model.predict_all(read) if rows.codes is None else model.predict_read(read, rows.codes)
+    return Fitted(predict, model)
 
 
-def _boosted(features: Any, seed: int) -> Callable[..., Predictor]:
-    """Boosted trees with the task as a category."""
+def _fit_boosted(features: Any, seed: int, rows: Rows, groups: Any) -> Fitted:
+    """Boosted trees with the task as a category, which many would try first."""
+    at = rows.targets()
+    encoder = None if features is None else clone(features).fit(rows.table.native)
 
-    def fit(rows: Rows, groups: Any) -> Predictor:
-        at = rows.targets()
-        encoder = None if features is None else clone(features).fit(rows.table.native)
+    def table(new: Rows) -> Array:
+        return new.table.features() if encoder is None else as_features(encoder.transform(new.table.native))
 
-        def table(new: Rows) -> Array:
-            return new.table.features() if encoder is None else as_features(encoder.transform(new.table.native))
+    labels = None if groups is None else groups[at.row]
+    model, _ = fit_boosting(np.column_stack([at.codes, table(rows)[at.row]]), at.y, labels, seed)
 
-        labels = None if groups is None else groups[at.row]
-        model, _ = fit_boosting(np.column_stack([at.codes, table(rows)[at.row]]), at.y, labels, seed)
+    def predict(new: Rows) -> Array:
+        X = table(new)
+        if new.codes is not None:
+            return model(np.column_stack([new.codes, X]))
+        T = len(new.schema.labels)
+        return np.column_stack([model(np.column_stack([np.full(len(X), t), X])) for t in range(T)])
 
-        def predict(new: Rows) -> Array:
-            X = table(new)
-            if new.codes is not None:
-                return model(np.column_stack([new.codes, X]))
-            T = len(new.schema.labels)
-            return np.column_stack([model(np.column_stack([np.full(len(X), t), X])) for t in range(T)])
+    return Fitted(predict)
 
-        return predict
 
-    return fit
+def fit_boosting(X: Array, y: Array, groups: Any, seed: int) -> tuple[Callable[[Array], Array], dict[str, Any]]:
+    """Number of leaves and of rounds by 5-fold cross-validation; returns the prediction function and the choice.
+
+    Column 0 of X is the number of the task; `groups` are labels of rows that stay in one fold, or None.
+    """
+    library = lightgbm()
+
+    def data() -> Any:
+        return library.Dataset(X, y, categorical_feature=[0], params={"verbose": -1}, free_raw_data=False)
+
+    fold = _boosting_folds(X[:, 0], groups, seed)
+    pairs = [(np.flatnonzero(trains(fold, f)), np.flatnonzero(fold == f)) for f in range(fold.max() + 1)]
+    tried = []
+    for leaves in LEAVES:
+        settings = light_settings(leaves, seed)
+        stop = library.early_stopping(PATIENCE, verbose=False)
+        errors = library.cv(settings, data(), ROUNDS, folds=pairs, callbacks=[stop])["valid rmse-mean"]
+        tried.append((min(errors), int(np.argmin(errors)) + 1, settings))
+    _, rounds, settings = min(tried, key=lambda choice: choice[0])
+    return library.train(settings, data(), rounds).predict, {"num_leaves": settings["num_leaves"], "rounds": rounds}
+
+
+def _boosting_folds(task: Array, groups: Any, seed: int) -> NDArray[np.intp]:
+    if isinstance(groups, InTime):
+        return groups.folds(5)
+    return assign_folds(np.unique(task, return_inverse=True)[1], 5, groups=groups, random_state=seed)

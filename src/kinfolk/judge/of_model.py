@@ -17,6 +17,7 @@ from kinfolk.judge.verdict import (
 )
 from kinfolk.methods.model import Model
 from kinfolk.methods.trunk import BoostedTrees
+from kinfolk.rows.gram import GramStats
 from kinfolk.search.errors import Gain
 from kinfolk.words import cut, listed
 
@@ -45,7 +46,7 @@ def model_verdict(model: Model, names: Sequence[str] | None = None, unit: str | 
         chain=judged_gains(model),
         unit=unit or task_word(model),
         lines=has_lines_only(model),
-        constant=constant_targets(model),
+        constant=constant_targets(model.gram),
         untried=_untried(model),
     )
 
@@ -79,12 +80,12 @@ def has_lines_only(model: Model) -> bool:
     return model.trunk is None and (model.columns is None or model.columns.basis is None)
 
 
-def constant_targets(model: Model) -> NDArray[np.bool_] | None:
-    """Tasks (T,) whose target never varies; None if the rows are not known."""
-    if model.gram is None:
+def constant_targets(gram: GramStats | None) -> NDArray[np.bool_] | None:
+    """Tasks (T,) whose target never varies in several rows; None if the rows are not known."""
+    if gram is None:
         return None
-    deviation = np.sqrt(np.maximum(model.gram.yy, 0.0) / np.maximum(model.gram.n, 1.0))
-    return (model.gram.n > 1) & (deviation <= CONSTANT * np.abs(model.gram.y_mean))
+    deviation = np.sqrt(np.maximum(gram.yy, 0.0) / np.maximum(gram.n, 1.0))
+    return (gram.n > 1) & (deviation <= CONSTANT * np.abs(gram.y_mean))
 
 
 def judged_gains(model: Model) -> dict[str, Gain] | None:

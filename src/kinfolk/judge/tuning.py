@@ -14,9 +14,8 @@ from sklearn.model_selection import ParameterGrid
 
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback, report
-from kinfolk.rows.folds import SCORINGS, Folds, cv_error, numbered_folds
-from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.splits import InTime, fold_of_rows, generator, in_order, trains
+from kinfolk.rows.folds import SCORINGS, Folds, cv_error
+from kinfolk.rows.splits import fold_of_rows, generator, in_order, trains
 from kinfolk.rows.table import Rows, read_rows
 from kinfolk.search.trials import TrainTest, Trial, splits_of, try_one
 from kinfolk.words import warn_user
@@ -182,34 +181,22 @@ def _splits_by_features(
 ) -> list[list[TrainTest]]:
     """The splits of every method, made once for all that have the same `features`."""
     seed = int(generator(random_state).integers(2**31 - 1))  # one draw, so that all have the same folds
-    made: dict[str, list[TrainTest]] = {}
-    keys = [joblib.hash(method.features) for method in methods]
-    for key, method in zip(keys, methods, strict=True):
-        if key not in made:
-            made[key] = _split(method, rows, cv, groups, seed)
-    return [made[key] for key in keys]
+    keys = [joblib.hash((method.features, method.wants_folds())) for method in methods]
+    splits = {
+        key: _split(method, rows, cv, groups, seed) for key, method in dict(zip(keys, methods, strict=True)).items()
+    }
+    return [splits[key] for key in keys]
 
 
 def _split(method: MultiTaskRegressor, rows: Rows, cv: Any, groups: Any, seed: int) -> list[TrainTest]:
     """Folds by addition; with a transformer, from rows, since every fold has features of its own."""
     columns, features, names = method.fit_columns(rows)
     gram = rows.gram(features, names)
+    if method.features is None:
+        folds = columns.folds_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=seed)
+        return splits_of(folds, nested=method.wants_folds(), gaps=columns.gaps)
     fold = fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=seed)
-    k = int(fold.max()) + 1
-    if method.features is not None:
-        return [_split_rows(method, rows, trains(fold, f), fold == f) for f in range(k)]
-    in_time = isinstance(groups, InTime)
-    nested = method.wants_folds()
-
-    def splits(X: Array, total: GramStats) -> list[TrainTest]:
-        return splits_of(numbered_folds(rows, X, total, fold, in_time), nested=nested, gaps=columns.gaps)
-
-    crossed = columns.cross_fitted(rows, fold)
-    if crossed is None:
-        return splits(features, gram)
-    first = int(nested and in_time)  # the first in time has no folds to train on
-    seen = (crossed.inputs(features, f) for f in range(first, k))
-    return [splits(X, rows.gram(X, names))[place] for place, X in enumerate(seen)]
+    return [_split_rows(method, rows, trains(fold, f), fold == f) for f in range(int(fold.max()) + 1)]
 
 
 def _split_rows(

@@ -49,7 +49,7 @@ def page_verdict(model: Model, names: list[str], errors: TaskErrors | None) -> V
     if errors is None or errors.of_fit:
         word = task_word(model)
         return model_verdict(model, names, in_text(word) if word != "task" else word)
-    constant = constant_targets(model)
+    constant = constant_targets(model.gram)
     lines = has_lines_only(model)
     return Verdict.of(errors.model, errors.own, names, chance=errors.chance, lines=lines, constant=constant)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from kinfolk.estimators.gamtl import GAMTL
 from kinfolk.experiments.reproduction.splits import Split
-from kinfolk.judge.boosting import fit_boosting
+from kinfolk.judge.contestants import fit_boosting
 from kinfolk.judge.tuning import tune
 from kinfolk.methods.rbf import RBFFeatures
 from kinfolk.methods.registry import all_methods
