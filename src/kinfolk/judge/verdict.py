@@ -31,6 +31,7 @@ AS_GOOD = 0.01  # upper end of the loss below which a simpler method is advised
 LEAST_GRAPH = 0.05  # of the predictions: with less a graph is a map, whatever it gains
 WHOLE = 0.1  # gain from which per cents are written without a decimal
 STEPS = {"curves": "curves", "sharing": "sharing", "graph": "the graph", "trees": "trees"}  # of a chain, in words
+RIDGES_OF_THEIR_OWN = "have a lower error than with a ridge of their own"
 ONE_TASK = "There is one task only: nothing can be shared."
 
 
@@ -202,11 +203,11 @@ class Verdict:
     gain : relative fall of the error, mean over tasks
     errors, own : (T,), of the model and of the ridge per task, in units of the target; NaN where one is not known
     names : of the tasks, as they stand in sentences
-    chance : (T,), probability of such a rise by chance, NaN where it is unknown; None if it was not computed
+    chance : (T,), probability of such a rise by chance, NaN where it is unknown
+    constant : (T,), tasks whose target never varies: they are named, not judged
     chain : what every step from the ridge to the model gains, if that is known
     unit : what a task is, in a word: the name of the task column
     lines : whether the model is one of straight lines, so that all of the gain is that of sharing
-    constant : (T,), tasks whose target never varies: they are named, not judged
     untried : a sentence about what was not tried
     """
 
@@ -214,21 +215,33 @@ class Verdict:
     errors: Array
     own: Array
     names: Sequence[str]
-    chance: Array | None = None
+    chance: Array
+    constant: NDArray[np.bool_]
     chain: Mapping[str, Gain] | None = None
     unit: str = "task"
     lines: bool = True
-    constant: NDArray[np.bool_] | None = None
     untried: str = ""
 
     @classmethod
-    def of(cls, errors: Array, own: Array, names: Sequence[str], gain: Gain | None = None, **about: Any) -> Self | None:
+    def of(
+        cls,
+        errors: Array,
+        own: Array,
+        names: Sequence[str],
+        gain: Gain | None = None,
+        *,
+        chance: Array | None = None,
+        constant: NDArray[np.bool_] | None = None,
+        **about: Any,
+    ) -> Self | None:
         """From the held-out errors of a model and of a ridge per task, both (T,); None if no task has both."""
-        known = np.isfinite(errors) & np.isfinite(own)
-        if not known.any():
+        judged = np.isfinite(errors) & np.isfinite(own)
+        if not judged.any():
             return None
-        gain = gain or paired_gain(own[known] ** 2, errors[known] ** 2, np.ones(int(known.sum())))
-        return cls(gain, errors, own, names, **about)
+        gain = gain or paired_gain(own[judged] ** 2, errors[judged] ** 2, np.ones(int(judged.sum())))
+        chance = np.full(len(errors), np.nan) if chance is None else chance
+        constant = np.zeros(len(errors), bool) if constant is None else constant
+        return cls(gain, errors, own, names, chance, constant, **about)
 
     @property
     def effect(self) -> str:
@@ -248,7 +261,7 @@ class Verdict:
     @property
     def varying(self) -> NDArray[np.bool_]:
         """Tasks (T,) that were judged and whose target varies."""
-        return self.judged if self.constant is None else self.judged & ~self.constant
+        return self.judged & ~self.constant
 
     @property
     def rise(self) -> Array:
@@ -258,39 +271,33 @@ class Verdict:
     def losers(self, *, clearly: bool) -> list[int]:
         """Tasks whose error is higher by `LOSS` or more than on their own, the largest loss first.
 
-        Those of which it is clear, or those of which it may be chance: few rows make any change large, and of many
-        tasks some lose by chance. Of those called clear one in twenty at most is expected to be wrong.
+        Those of which it is clear among all that were tested (Benjamini and Hochberg), or those of which it may be
+        chance: few rows make any change large, and of many tasks some lose by chance. Of those called clear one in
+        twenty at most is expected to be wrong.
         """
-        own = np.nan_to_num(self.own)
-        lost = np.flatnonzero((self.rise > 0) & (self.rise >= LOSS * own) & (self._clear() == clearly))
-        return lost[np.argsort(-self.rise[lost], kind="stable")].tolist()
-
-    def _clear(self) -> NDArray[np.bool_]:
-        """Tasks (T,) whose rise is clear among all that were tested (Benjamini and Hochberg)."""
-        clear = np.zeros(len(self.errors), bool)
-        if self.chance is None:
-            return clear
         tested = self.varying & np.isfinite(self.chance)
+        clear = np.zeros(len(tested), bool)
         if tested.any():
             clear[tested] = stats.false_discovery_control(self.chance[tested]) <= FALSE
-        return clear
+        large = (self.rise > 0) & (self.rise >= LOSS * np.nan_to_num(self.own))
+        lost = np.flatnonzero(large & (clear == clearly))
+        return lost[np.argsort(-self.rise[lost], kind="stable")].tolist()
 
     def for_whom(self) -> str:
         """How many tasks are better off, who loses, and who is not judged: every task is in one of these."""
         better = int((self.rise < 0).sum())
         worse = int((self.rise > 0).sum())
-        same = int(self.varying.sum()) - better - worse
-        clear = [self._rise(t) for t in self.losers(clearly=True)]
-        unclear = [self._rise(t) for t in self.losers(clearly=False)]
-        have, whose = ("has", "its") if better == 1 else ("have", "their")
-        total = counted(int(self.varying.sum()), "task")
-        said = f"{better:,} of {total} {have} a lower error than with a ridge of {whose} own"
-        said += f", {same:,} the same" if same else ""
-        said += f", {worse:,} a higher one" if worse else ""
-        said += ", none of them clearly" if worse and not clear and not unclear else ""
-        said += f"; clearly: {listed(clear, 3)}" if clear else ""
-        said += f"; by {percent(LOSS)} or more, perhaps by chance: {listed(unclear, 3)}" if unclear else ""
-        return " ".join([f"{said}.", *self._not_judged()])
+        total = int(self.varying.sum())
+        same = total - better - worse
+        clear, unclear = (listed([self._rise(t) for t in self.losers(clearly=c)], 3) for c in (True, False))
+        ridge = "has a lower error than with a ridge of its own" if better == 1 else RIDGES_OF_THEIR_OWN
+        parts = [f"{better:,} of {counted(total, 'task')} {ridge}"]
+        parts += [f", {same:,} the same"] if same else []
+        parts += [f", {worse:,} a higher one"] if worse else []
+        parts += [", none of them clearly"] if worse and not clear and not unclear else []
+        parts += [f"; clearly: {clear}"] if clear else []
+        parts += [f"; by {percent(LOSS)} or more, perhaps by chance: {unclear}"] if unclear else []
+        return " ".join([f"{''.join(parts)}.", *self._not_judged()])
 
     def _rise(self, t: int) -> str:
         """A task and its two errors, in units of the target."""
@@ -298,20 +305,21 @@ class Verdict:
 
     def _not_judged(self) -> list[str]:
         """Tasks that are in no count: without variation, with a single row, without rows that were held out."""
-        said = []
-        constant = np.zeros(len(self.errors), bool) if self.constant is None else self.constant
-        if constant.any():
-            verb = "has" if constant.sum() == 1 else "have"
-            who = listed([self.names[t] for t in np.flatnonzero(constant).tolist()], 3)
-            said.append(f"{counted(int(constant.sum()), 'task')} {verb} a target that never varies: {who}.")
-        single = int((np.isfinite(self.errors) & ~np.isfinite(self.own) & ~constant).sum())
+        held_out = np.isfinite(self.errors)
+        single = int((held_out & ~np.isfinite(self.own) & ~self.constant).sum())
+        unseen = int((~held_out & ~self.constant).sum())
+        constant = [self.names[t] for t in np.flatnonzero(self.constant).tolist()]
+        sentences = []
+        if constant:
+            who = f"{counted(len(constant), 'task')} {'has' if len(constant) == 1 else 'have'}"
+            sentences.append(f"{who} a target that never varies: {listed(constant, 3)}.")
         if single:
-            verb = "has no ridge of its own and is" if single == 1 else "have no ridge of their own and are"
-            said.append(f"{counted(single, 'task')} with a single row {verb} not judged.")
-        unseen = int((~np.isfinite(self.errors) & ~constant).sum())
+            without = "has no ridge of its own and is" if single == 1 else "have no ridge of their own and are"
+            sentences.append(f"{counted(single, 'task')} with a single row {without} not judged.")
         if unseen:
-            said.append(f"{counted(unseen, 'task')} without held-out rows {'is' if unseen == 1 else 'are'} not judged.")
-        return said
+            are = "is" if unseen == 1 else "are"
+            sentences.append(f"{counted(unseen, 'task')} without held-out rows {are} not judged.")
+        return sentences
 
     def next_step(self) -> str:
         """What to do about it, and what else there is to try."""
@@ -329,17 +337,13 @@ class Verdict:
         most = percent(most_lost(self.gain))
         return f"keeping this model is safe; a ridge per task (Independent) may have up to {most} more error."
 
-    def first(self) -> list[str]:
-        """What is gained, by which steps where that is known, and how sure that is."""
-        if self.chain is None:
-            return [sharing_sentence(self.gain, self.tasks, lines=self.lines)]
-        said = chain_sentence(self.gain, self.chain, self.unit)
-        if self.effect == UNKNOWN:
-            return [said, ONE_TASK]
-        return [said, chain_errors(self.gain, self.chain, self.tasks)]
-
     def sentences(self, remarks: Sequence[str] = ()) -> list[str]:
-        """The verdict, for whom, remarks about parts of the model, and what to do next."""
+        """What is gained and how sure that is, for whom, remarks about parts of the model, and what to do next."""
+        if self.chain is None:
+            first = [sharing_sentence(self.gain, self.tasks, lines=self.lines)]
+        else:
+            errors = ONE_TASK if self.effect == UNKNOWN else chain_errors(self.gain, self.chain, self.tasks)
+            first = [chain_sentence(self.gain, self.chain, self.unit), errors]
         if self.effect == UNKNOWN:
-            return [*self.first(), *remarks]
-        return [*self.first(), self.for_whom(), *remarks, self.next_step()]
+            return [*first, *remarks]
+        return [*first, self.for_whom(), *remarks, self.next_step()]
