@@ -113,11 +113,11 @@ class Comparison:
     @property
     def verdict(self) -> list[str]:
         """Whether sharing helps here, whether a graph does, which method to use, and which were not judged."""
-        left = self._not_judged()
+        skipped = self._not_judged()
         if not self.judged:
-            return ["No method finished, so there is no verdict.", *left]
+            return ["No method finished, so there is no verdict.", *skipped]
         about = [self._sharing(), *self._chain(), *self._graph(), *self._for_whom()]
-        return [*about, f"Use {self.use}{self._why()}.", *left]
+        return [*about, f"Use {self.use}{self._why()}.", *skipped]
 
     def _sharing(self) -> str:
         sharing = [name for name in self.judged if name not in (OWN, MEAN)]
@@ -208,8 +208,8 @@ class Comparison:
         return "\n".join([HEADING, "", *self.lines(), "", *self.verdict])
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.verdict)
-        return f'<div class="kinfolk"><ul>{said}</ul>{html_table(self._cells())}</div>'
+        sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.verdict)
+        return f'<div class="kinfolk"><ul>{sentences}</ul>{html_table(self._cells())}</div>'
 
 
 def compare(

@@ -142,8 +142,8 @@ def fit_tuned(
     grid = {} if hasattr(estimator, "cv") or not cv else open_grid(estimator, fixed)
     if grid:
         quick = _quick(estimator, fixed)
-        found = tune_rows(estimator, grid, rows, cv=cv, groups=groups, scoring="tasks", in_folds=quick, **options)
-        return found.best_estimator_, found.best_error_
+        tuning = tune_rows(estimator, grid, rows, cv=cv, groups=groups, scoring="tasks", in_folds=quick, **options)
+        return tuning.best_estimator_, tuning.best_error_
     fitted = estimator.fit_rows(rows, groups)
     return fitted, cross_validated_error(fitted)
 

@@ -124,15 +124,15 @@ class GFL(AlongGraph):
         lam = self.sparsity * unit
         gamma = self.fusion * unit
         problem = FusedProblem.of(gram, lam, gamma, R if gamma > 0 else np.zeros_like(R))
-        found = solve_fused(problem, tol=self.tol, max_iter=self.max_iter, callback=self.callback)
-        if not found.converged:
+        solution = solve_fused(problem, tol=self.tol, max_iter=self.max_iter, callback=self.callback)
+        if not solution.converged:
             warn_user(
-                f"GFL stopped after {found.n_iter} iterations at a relative duality gap of {found.residual:.1e}, above "
-                f"tol={self.tol:g}. Scale the features, raise sparsity, max_iter or tol.",
+                f"GFL stopped after {solution.n_iter} iterations at a relative duality gap of {solution.residual:.1e}, "
+                f"above tol={self.tol:g}. Scale the features, raise sparsity, max_iter or tol.",
                 ConvergenceWarning,
             )
-        course = Course({"duality_gap": found.residual}, found.history, found.n_iter, found.converged)
+        course = Course({"duality_gap": solution.residual}, solution.history, solution.n_iter, solution.converged)
         # Opposed tasks are fused with opposite signs; the graph shows how strongly, not which way.
         graph = TaskGraph(sparse.csr_array(np.abs(R)), gram.labels)
         details = {"lambda_": lam, "gamma_": gamma}
-        return Model.of(gram, found.value, structure=graph, course=course, details=details)
+        return Model.of(gram, solution.value, structure=graph, course=course, details=details)

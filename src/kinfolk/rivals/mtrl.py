@@ -82,20 +82,22 @@ class MTRL(MultiTaskRegressor):
 
     def learn(self, gram: GramStats) -> Model:
         problem = squared_trace_norm_problem(gram, self.ridge, self.coupling)
-        found = minimise(problem, _start(problem, gram), tol=self.tol, max_iter=self.max_iter, callback=self.callback)
-        if not found.converged:
+        solution = minimise(
+            problem, _start(problem, gram), tol=self.tol, max_iter=self.max_iter, callback=self.callback
+        )
+        if not solution.converged:
             warn_user(
-                f"MTRL stopped after {found.n_iter} steps at a relative duality gap of {found.residual:.1e}, above "
-                f"tol={self.tol:g}. Scale the features, raise ridge, max_iter or tol.",
+                f"MTRL stopped after {solution.n_iter} steps at a relative duality gap of {solution.residual:.1e}, "
+                f"above tol={self.tol:g}. Scale the features, raise ridge, max_iter or tol.",
                 ConvergenceWarning,
             )
-        Om = task_covariance(found.value)
+        Om = task_covariance(solution.value)
         certificates = {
-            "duality_gap": found.residual,
-            "weights_residual": weights_residual(problem, found.value, Om, self.coupling),
+            "duality_gap": solution.residual,
+            "weights_residual": weights_residual(problem, solution.value, Om, self.coupling),
         }
-        course = Course(certificates, found.history, found.n_iter, found.converged)
-        return Model.of(gram, found.value, structure=TaskCovariance(Om, gram.labels), course=course)
+        course = Course(certificates, solution.history, solution.n_iter, solution.converged)
+        return Model.of(gram, solution.value, structure=TaskCovariance(Om, gram.labels), course=course)
 
 
 def squared_trace_norm_problem(gram: GramStats, ridge: float, coupling: float) -> Composite:

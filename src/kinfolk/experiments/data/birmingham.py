@@ -82,8 +82,8 @@ def _read_locations(path: Path | None, series: Series) -> dict[str, tuple[float,
     with path.open(encoding="ascii", newline="") as file:
         rows = list(csv.DictReader(file))
     # The published header spells "longtitude".
-    found = {row["SystemCodeNumber"]: (float(row["longtitude"]), float(row["latitude"])) for row in rows}
-    return {lot: found[lot] for lot in series if lot in found}
+    places = {row["SystemCodeNumber"]: (float(row["longtitude"]), float(row["latitude"])) for row in rows}
+    return {lot: places[lot] for lot in series if lot in places}
 
 
 def _rows(series: Series, lags: int, within_day: bool) -> dict[str, Any]:

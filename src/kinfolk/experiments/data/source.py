@@ -102,10 +102,10 @@ def _by_hand(source: PublishedFile) -> str:
 
 
 def _verify(content: bytes, source: PublishedFile, where: str, remedy: str) -> None:
-    found = hashlib.sha256(content).hexdigest()
-    if found != source.sha256:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != source.sha256:
         raise ValueError(
-            f"{where} is not the published file: its SHA-256 is {found} ({len(content)} bytes), "
+            f"{where} is not the published file: its SHA-256 is {digest} ({len(content)} bytes), "
             f"but {source.sha256} is expected. {remedy}."
         )
 

@@ -98,12 +98,14 @@ def _installed(method: Method) -> bool:
 
 def stored(cells: list[Cell], folder: Path) -> Results:
     """The results that have been computed."""
-    found: Results = {}
+    results: Results = {}
     for cell in cells:
         path = cell.path(folder)
         if path.exists():
-            found.setdefault(cell.setting.key, {}).setdefault(cell.method, {})[cell.run] = json.loads(path.read_text())
-    return found
+            results.setdefault(cell.setting.key, {}).setdefault(cell.method, {})[cell.run] = json.loads(
+                path.read_text()
+            )
+    return results
 
 
 def compute_cell(cell: Cell, folder: Path) -> dict[str, Any]:

@@ -39,9 +39,9 @@ def layout_of(setting: Setting) -> tuple[Array, str]:
     that lies far from all others does not press these together.
     """
     D, source = yardstick(setting)
-    found = embed(np.minimum(D, FAR * np.median(D[D > 0])), dimensions=2)
-    said = f"coordinates: MDS of {source}, at most {FAR:g} times their median, stress {found.stress:.2f}"
-    return separated(found.coordinates), f"{said}, overlaps moved apart"
+    embedding = embed(np.minimum(D, FAR * np.median(D[D > 0])), dimensions=2)
+    words = f"coordinates: MDS of {source}, at most {FAR:g} times their median, stress {embedding.stress:.2f}"
+    return separated(embedding.coordinates), f"{words}, overlaps moved apart"
 
 
 def structure_figure(setting: Setting, results: Mapping[str, Any], path: Path) -> tuple[Path, str]:
@@ -83,8 +83,8 @@ def trace_figure(setting: Setting, results: Mapping[str, Any], path: Path) -> tu
     axes[0].legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False)
     _save(figure, path)
     steps = len(results[drawn[0]][0]["trace"]["target"])
-    said = f"predictions for node 1 over the first {steps} test steps; in brackets the RMSE over all nodes."
-    return path, f"{setting.title}: {said}"
+    words = f"predictions for node 1 over the first {steps} test steps; in brackets the RMSE over all nodes."
+    return path, f"{setting.title}: {words}"
 
 
 def network_figure(setting: Setting, path: Path) -> tuple[Path, str]:

@@ -69,10 +69,10 @@ def _tuned(kind: Any, fixed: dict[str, Any], grid: Grid) -> tuple[Fitter, dict[s
 
     def fit(rows: Split, metric: str, seed: int) -> Fitted:
         estimator = kind(task=0, unseen="mean", extrapolate="linear", **fixed, **_graph_of(kind, rows))
-        found = tune(estimator, grid, rows.X, rows.y, groups=rows.groups, scoring=metric, random_state=seed)
-        messages = {row["message"] for row in found.cv_results_ if row["params"] == found.best_params_}
-        model = found.best_estimator_
-        return Fitted(model.predict, dict(found.best_params_), model, tuple(filter(None, messages)))
+        tuning = tune(estimator, grid, rows.X, rows.y, groups=rows.groups, scoring=metric, random_state=seed)
+        messages = {row["message"] for row in tuning.cv_results_ if row["params"] == tuning.best_params_}
+        model = tuning.best_estimator_
+        return Fitted(model.predict, dict(tuning.best_params_), model, tuple(filter(None, messages)))
 
     return fit, {"fixed": fixed, "grid": {name: list(values) for name, values in grid.items()}}
 
@@ -94,10 +94,10 @@ def _own_cv(kind: Any, fixed: dict[str, Any]) -> tuple[Fitter, dict[str, Any]]:
 def _plain_params(model: Any) -> dict[str, Any]:
     """What the method says it chose."""
     chosen = ("penalty_", "best_params_", "mixture_", "graph_helps_", "gain_", "rbf_setting_")
-    found = {name.rstrip("_"): getattr(model, name) for name in chosen if hasattr(model, name)}
+    params = {name.rstrip("_"): getattr(model, name) for name in chosen if hasattr(model, name)}
     if hasattr(model, "diagnostics_"):
-        found["rhat"] = model.diagnostics_["rhat_max"]
-    return found
+        params["rhat"] = model.diagnostics_["rhat_max"]
+    return params
 
 
 def _graph_of(kind: Any, rows: Split) -> dict[str, Any]:
@@ -145,13 +145,13 @@ def _plane_oracle(rows: Split, metric: str, seed: int) -> Fitted:
     W = rows.truth["coef"]
     centre = W.mean(axis=0)  # the plane does not go through the origin
     plane = np.linalg.svd(W - centre, full_matrices=False)[2][:2]
-    found = np.empty_like(W)
+    coef = np.empty_like(W)
     for t in range(len(W)):
         inside = rows.X[:, 0] == t
         X = rows.X[inside, 1:]
-        found[t] = centre + np.linalg.lstsq(X @ plane.T, rows.y[inside] - X @ centre, rcond=None)[0] @ plane
-    model = SimpleNamespace(coef_=found)
-    return Fitted(lambda X: np.einsum("nd,nd->n", X[:, 1:], found[X[:, 0].astype(int)]), model=model)
+        coef[t] = centre + np.linalg.lstsq(X @ plane.T, rows.y[inside] - X @ centre, rcond=None)[0] @ plane
+    model = SimpleNamespace(coef_=coef)
+    return Fitted(lambda X: np.einsum("nd,nd->n", X[:, 1:], coef[X[:, 0].astype(int)]), model=model)
 
 
 def _boosting(rows: Split, metric: str, seed: int) -> Fitted:
@@ -246,9 +246,9 @@ def _of_experiments() -> list[Method]:
 
 
 def _all() -> dict[str, Method]:
-    known = [_of_package(kind) for kind in all_methods().values() if kind is not TaskMean]
-    known.sort(key=lambda method: ORDER.index(method.name) if method.name in ORDER else len(ORDER))
-    return {method.name: method for method in (*known, *_of_experiments())}
+    methods = [_of_package(kind) for kind in all_methods().values() if kind is not TaskMean]
+    methods.sort(key=lambda method: ORDER.index(method.name) if method.name in ORDER else len(ORDER))
+    return {method.name: method for method in (*methods, *_of_experiments())}
 
 
 METHODS: dict[str, Method] = _all()

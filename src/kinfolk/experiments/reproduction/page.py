@@ -77,31 +77,31 @@ def _blocks(settings: list[Setting], results: Results, out: Path, failures: list
         yield "list", missing
 
 
-def _section(setting: Setting, found: dict[str, Any], out: Path) -> Iterator[Block]:
+def _section(setting: Setting, results: dict[str, Any], out: Path) -> Iterator[Block]:
     """One setting: its note, tables and pictures."""
     yield "heading", setting.title
     yield "note", setting.note
-    yield _stored("", tables.error_table(setting, found), out, setting.key)
-    remarks = tables.remarks(found)
+    yield _stored("", tables.error_table(setting, results), out, setting.key)
+    remarks = tables.remarks(results)
     if remarks:
         yield "list", remarks
-    recovery = tables.recovery_table(found)
+    recovery = tables.recovery_table(results)
     if recovery.rows:
         yield _stored("Structure recovered", recovery, out, f"{setting.key}-structure")
     if setting.part in ("birmingham", "parkinsons"):
-        agreement = tables.agreement_table(setting, found)
+        agreement = tables.agreement_table(setting, results)
         if agreement.rows:
             caption = f"Beside the yardstick, {yardstick(setting).words}"
             yield _stored(caption, agreement, out, f"{setting.key}-agreement")
     if setting.part == "birmingham":
         caption = "The four lots with one training day, pooled"
-        yield _stored(caption, tables.sparse_table(found), out, f"{setting.key}-one-day")
-    if any("structure" in cell for cells in found.values() for cell in cells.values()):
+        yield _stored(caption, tables.sparse_table(results), out, f"{setting.key}-one-day")
+    if any("structure" in cell for cells in results.values() for cell in cells.values()):
         stem = str(out / "figures" / setting.key)
-        yield "picture", structure_figure(setting, found, Path(f"{stem}-structures.png"))
+        yield "picture", structure_figure(setting, results, Path(f"{stem}-structures.png"))
         if setting.part == "wiener":
             yield "picture", network_figure(setting, Path(f"{stem}-network.png"))
-            yield "picture", trace_figure(setting, found, Path(f"{stem}-traces.png"))
+            yield "picture", trace_figure(setting, results, Path(f"{stem}-traces.png"))
 
 
 def _stored(caption: str, table: tables.Table, out: Path, name: str) -> Block:

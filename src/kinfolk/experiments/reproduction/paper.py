@@ -10,11 +10,11 @@ SIX = ("MTRL", "MSSL", "BMSL", "TAT", "GFL", "CCMTL")
 
 def _row(text: str, names: tuple[str, ...]) -> Published:
     """One row of a table, "mean sd" or "mean" by column."""
-    found: Published = {}
+    row: Published = {}
     for name, cell in zip(names, text.split("|"), strict=True):
         mean, *sd = map(float, cell.split())
-        found[name] = (mean, sd[0] if sd else None)
-    return found
+        row[name] = (mean, sd[0] if sd else None)
+    return row
 
 
 _ALL = (*SIX, "GAMTL", "RBF-GAMTL")

@@ -48,9 +48,9 @@ def edge_auc(scores: Array, edges: Iterable[tuple[int, int]]) -> float:
     return float(roc_auc_score(true[i, j], (scores[i, j] + scores[j, i]) / 2))
 
 
-def rand_index(found: NDArray[np.intp], planted: NDArray[np.intp]) -> float:
+def rand_index(groups: NDArray[np.intp], planted: NDArray[np.intp]) -> float:
     """Adjusted Rand index of two groupings, in both of which every -1 is a group of its own."""
-    return float(adjusted_rand_score(_single(planted), _single(found)))
+    return float(adjusted_rand_score(_single(planted), _single(groups)))
 
 
 def clusters(scores: Array, count: int) -> NDArray[np.intp]:
@@ -64,8 +64,8 @@ def clusters(scores: Array, count: int) -> NDArray[np.intp]:
     both = (scores + scores.T) / 2
     apart = both.max() - both
     np.fill_diagonal(apart, 0.0)
-    found: NDArray[np.intp] = fcluster(linkage(squareform(apart, checks=False), "average"), count, "maxclust")
-    return found
+    cluster: NDArray[np.intp] = fcluster(linkage(squareform(apart, checks=False), "average"), count, "maxclust")
+    return cluster
 
 
 def _single(groups: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -79,23 +79,27 @@ def recovered(structure: Structure | None, coef: Array | None, truth: dict[str, 
     """All measures of one fit; without a structure only what its coefficients say."""
     edges = truth["edges"]
     planted = np.asarray(truth["groups"])
-    found: dict[str, Any] = {}
+    measures: dict[str, Any] = {}
     if coef is not None:
-        found["coefficient_auc"] = edge_auc(-cdist(coef, coef), edges)
+        measures["coefficient_auc"] = edge_auc(-cdist(coef, coef), edges)
     if structure is None:
-        return found
+        return measures
     scores = sparse.csr_array(structure.scores()).toarray()
-    found["edge_auc"] = edge_auc(scores, edges)
-    found["edges"] = np.count_nonzero(np.triu(scores, 1) > 0)
+    measures["edge_auc"] = edge_auc(scores, edges)
+    measures["edges"] = np.count_nonzero(np.triu(scores, 1) > 0)
     if "precision" in structure.matrices:
         precision = cast(TaskPrecision, structure)
         inverse = TaskCovariance(precision.covariance, precision.labels)
-        found["correlation_auc"] = edge_auc(inverse.scores(), edges)
+        measures["correlation_auc"] = edge_auc(inverse.scores(), edges)
     groups = structure.graph(opposed=False).groups()
     if len(np.unique(planted)) > 1:
-        found["rand_index"] = rand_index(groups, planted)
-        found["rand_index_cut"] = rand_index(clusters(scores, len(np.unique(_single(planted)))), planted)
+        measures["rand_index"] = rand_index(groups, planted)
+        measures["rand_index_cut"] = rand_index(clusters(scores, len(np.unique(_single(planted)))), planted)
     alone = set(np.flatnonzero(groups < 0).tolist())
     true = set(np.flatnonzero(planted < 0).tolist())
-    found |= {"outliers_found": len(alone & true), "outliers_planted": len(true), "outliers_false": len(alone - true)}
-    return found
+    measures |= {
+        "outliers_found": len(alone & true),
+        "outliers_planted": len(true),
+        "outliers_false": len(alone - true),
+    }
+    return measures

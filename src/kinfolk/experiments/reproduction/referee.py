@@ -25,9 +25,9 @@ def score(y: Array, prediction: Array, codes: NDArray[np.intp], n_tasks: int) ->
     >>> round(found["pooled"], 3), round(found["tasks"], 3)
     (2.944, 2.268)
     """
-    found = Errors.of_predictions(y, prediction, codes, n_tasks)
-    rows = found.task_rows.astype(int)
-    return {"pooled": found.pooled(), "tasks": found.tasks(), "by_task": found.by_task(), "test_rows": rows}
+    errors = Errors.of_predictions(y, prediction, codes, n_tasks)
+    rows = errors.task_rows.astype(int)
+    return {"pooled": errors.pooled(), "tasks": errors.tasks(), "by_task": errors.by_task(), "test_rows": rows}
 
 
 def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:

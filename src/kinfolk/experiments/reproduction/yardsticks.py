@@ -106,31 +106,31 @@ def judged(setting: Setting, scores: Array, tasks: Sequence[int]) -> dict[str, f
     T = len(tasks)
     at = np.asarray(tasks)
     kept = strongest_pairs(scores)
-    found = {
+    measures = {
         "neighbours": np.count_nonzero(scores > 0) / T,
         **agreement(kept, yardstick(setting).distances[np.ix_(at, at)]),
     }
     place = {int(number): k for k, number in enumerate(at + 1)}  # numbers as in the paper
     if setting.part == "birmingham":
         same = [place[number] for number in SAME_PLACE if number in place]
-        found["same_place"] = np.count_nonzero(kept[np.ix_(same, same)]) / 2
-        found |= _on_the_map(scores, [split(setting, 0).tasks[k] for k in at])
+        measures["same_place"] = np.count_nonzero(kept[np.ix_(same, same)]) / 2
+        measures |= _on_the_map(scores, [split(setting, 0).tasks[k] for k in at])
     if setting.part == "parkinsons":
-        found |= {f"neighbours_{number}": float(kept[place[number]].sum()) for number in FAR_AWAY}
-    return found
+        measures |= {f"neighbours_{number}": float(kept[place[number]].sum()) for number in FAR_AWAY}
+    return measures
 
 
 def _on_the_map(scores: Array, lots: list[str]) -> dict[str, float]:
     """Share of the weight that lies on pairs near each other on the map, and the share of such pairs: chance."""
     places: dict[str, Any] = load_birmingham().locations
-    known = [k for k, lot in enumerate(lots) if lot in places]
-    if len(known) <= NEAR_ON_THE_MAP:
+    mapped = [k for k, lot in enumerate(lots) if lot in places]
+    if len(mapped) <= NEAR_ON_THE_MAP:
         return {}
-    at = np.array([places[lots[k]] for k in known]) * [np.cos(np.radians(52.5)), 1.0]  # Birmingham's latitude
+    at = np.array([places[lots[k]] for k in mapped]) * [np.cos(np.radians(52.5)), 1.0]  # Birmingham's latitude
     distance = np.linalg.norm(at[:, None] - at[None], axis=2)
     np.fill_diagonal(distance, np.inf)
     near = distance <= np.sort(distance, axis=1)[:, NEAR_ON_THE_MAP - 1 : NEAR_ON_THE_MAP]
     near |= near.T
-    weight = np.where(strongest_pairs(scores), scores, 0.0)[np.ix_(known, known)]
-    chance = near.sum() / (len(known) * (len(known) - 1))
+    weight = np.where(strongest_pairs(scores), scores, 0.0)[np.ix_(mapped, mapped)]
+    chance = near.sum() / (len(mapped) * (len(mapped) - 1))
     return {"map_share": float(weight[near].sum() / weight.sum()) if weight.any() else 0.0, "map_chance": float(chance)}

@@ -75,8 +75,10 @@ def graphical_lasso(
     starts = [np.eye(len(C))] if start is None else [start * unit, np.eye(len(C))]
     # Rounding may have cost the first its least eigenvalues.
     definite = next(M for M in starts if np.isfinite(objective(M, C, R)))
-    found = _solve(C, R, definite, tol=tol, max_iter=max_iter)
-    return Solution(found.value / unit, found.n_iter, found.residual, found.residual <= tol, found.method)
+    solution = _solve(C, R, definite, tol=tol, max_iter=max_iter)
+    return Solution(
+        solution.value / unit, solution.n_iter, solution.residual, solution.residual <= tol, solution.method
+    )
 
 
 def _solve(C: Array, R: Array, start: Array, *, tol: float, max_iter: int) -> Solution:
@@ -175,14 +177,14 @@ def _inside(C: Array, R: Array, start: Array) -> Array:
 
 def _restricted_step(M: Array, inverse: Array, b: Array, free: NDArray[np.bool_], *, tol: float) -> Array:
     """D with M D M = b on the free entries and 0 on the others, to a share `tol`."""
-    found = conjugate_gradients(
+    solution = conjugate_gradients(
         lambda V: np.where(free, M @ V @ M, 0.0),
         b,
         lambda r: np.where(free, inverse @ r @ inverse, 0.0),  # exact if all entries were free
         tol=min(0.1, tol),
         max_iter=100,
     )
-    return (found.value + found.value.T) / 2
+    return (solution.value + solution.value.T) / 2
 
 
 def objective(Om: Array, S: Array, R: Array) -> float:

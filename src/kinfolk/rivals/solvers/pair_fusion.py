@@ -101,8 +101,8 @@ def fuse_tasks(
         details = {"stationarity": residual, "complementarity": 0.0}
         return Solution(W, 1, residual, True, "direct", history=np.array([objective(f, c, W)]), details=details)
     pairs = _Pairs(f, c)
-    found = pairs.run(tol=tol, max_iter=max_iter, callback=callback)
-    return replace(found, details=pairs.certificates(found.value))
+    solution = pairs.run(tol=tol, max_iter=max_iter, callback=callback)
+    return replace(solution, details=pairs.certificates(solution.value))
 
 
 def objective(f: Quadratics, c: float, W: Array) -> float:

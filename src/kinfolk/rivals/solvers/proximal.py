@@ -72,8 +72,8 @@ def minimise(
     ...     penalty=lambda W: float(np.abs(W).sum()),
     ...     certificate=lambda W, gradient, value: float(np.abs(gradient + np.sign(W)).max()),
     ... )
-    >>> found = minimise(lasso, np.zeros((1, 1)), tol=1e-9, max_iter=100)
-    >>> found.value, found.history[-1]
+    >>> solution = minimise(lasso, np.zeros((1, 1)), tol=1e-9, max_iter=100)
+    >>> solution.value, solution.history[-1]
     (array([[2.]]), np.float64(2.5))
     """
     W = start

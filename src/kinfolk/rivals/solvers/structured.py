@@ -187,5 +187,4 @@ def alternate(problem: StructuredProblem, *, tol: float, max_iter: int, callback
         gap = problem.precision_gap(W, Om)
         history.append(min(value, history[-1]))
         report(callback, "fit", k, max_iter, value)
-    found = {"precision": Om}
-    return Solution(W, k, gap, gap <= tol, "alternation", history=np.array(history), details=found)
+    return Solution(W, k, gap, gap <= tol, "alternation", history=np.array(history), details={"precision": Om})
