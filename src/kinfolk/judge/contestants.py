@@ -30,7 +30,7 @@ Transformer = Callable[[bool], Any]  # whether to scale -> a transformer of the 
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class Trained:
     """What predicts other rows, in the form of their targets, and the model behind it, if it is one of the package."""
 
     predict: Callable[[Rows], Array]
@@ -47,7 +47,7 @@ class Contestant:
     """
 
     name: str
-    fit: Callable[[Rows, Any], Fitted]
+    fit: Callable[[Rows, Any], Trained]
     shares: str = ""
     simplicity: int = 1000
     has_graph: bool = False
@@ -106,7 +106,7 @@ def find_method(name: str, *, extra: tuple[str, ...] = ()) -> str:
 
 def _fit_method(
     method: MultiTaskRegressor, transformer: Transformer, options: dict[str, Any], rows: Rows, groups: Any
-) -> Fitted:
+) -> Trained:
     fresh = clone(method).set_params(task=rows.schema.task)
     if fresh.features is None:
         fresh.set_params(features=transformer(not method.scales_itself))
@@ -118,10 +118,10 @@ def _fit_method(
         read = columns.clipped_features(new.table)
         return model.predict_all(read) if new.codes is None else model.predict_read(read, new.codes)
 
-    return Fitted(predict, model)
+    return Trained(predict, model)
 
 
-def _fit_boosted(features: Any, seed: int, rows: Rows, groups: Any) -> Fitted:
+def _fit_boosted(features: Any, seed: int, rows: Rows, groups: Any) -> Trained:
     """Boosted trees with the task as a category, which many would try first."""
     at = rows.targets()
     encoder = None if features is None else clone(features).fit(rows.table.native)
@@ -139,7 +139,7 @@ def _fit_boosted(features: Any, seed: int, rows: Rows, groups: Any) -> Fitted:
         T = len(new.schema.labels)
         return np.column_stack([model(np.column_stack([np.full(len(X), t), X])) for t in range(T)])
 
-    return Fitted(predict)
+    return Trained(predict)
 
 
 def fit_boosting(X: Array, y: Array, groups: Any, seed: int) -> tuple[Callable[[Array], Array], dict[str, Any]]:

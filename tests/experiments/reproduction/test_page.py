@@ -11,7 +11,7 @@ from kinfolk.experiments.reproduction.methods import METHODS
 from kinfolk.experiments.reproduction.page import MARKER, insert_tables
 from kinfolk.experiments.reproduction.settings import chosen
 from kinfolk.experiments.reproduction.splits import split
-from kinfolk.experiments.reproduction.tables import Column, Table
+from kinfolk.experiments.reproduction.tables import Column, ResultTable
 from kinfolk.reproduce import run
 
 
@@ -105,7 +105,7 @@ def refuse(*arguments, **options):
 def test_a_markdown_table_lines_up():
     columns = [Column("method", "method"), Column("error", "error", 2)]
     lines = (
-        Table(columns, [{"method": "a", "error": 1.5}, {"method": "longer", "error": 10.25}]).markdown().splitlines()
+        ResultTable(columns, [{"method": "a", "error": 1.5}, {"method": "longer", "error": 10.25}]).markdown().splitlines()
     )
     assert len({len(line) for line in lines}) == 1
     assert lines[1] == "| ------ | ----: |"
@@ -114,7 +114,7 @@ def test_a_markdown_table_lines_up():
 def test_a_column_is_shown_where_any_row_has_a_value():
     columns = [Column("method", "method"), Column("error", "error", 1, "sd"), Column("paper", "paper")]
     rows = [{"method": "a", "error": 1.5, "sd": 0.25, "paper": None}, {"method": "b", "error": float("nan")}]
-    assert Table(columns, rows).text() == [["method", "error"], ["a", "1.5 ± 0.2"], ["b", ""]]
+    assert ResultTable(columns, rows).text() == [["method", "error"], ["a", "1.5 ± 0.2"], ["b", ""]]
 
 
 def test_tables_replace_the_end_of_a_document(tmp_path):

@@ -16,7 +16,7 @@ from kinfolk.experiments.reproduction.cells import Results
 from kinfolk.experiments.reproduction.methods import ORACLE
 from kinfolk.experiments.reproduction.referee import paired, pooled_over
 from kinfolk.experiments.reproduction.settings import SETTINGS
-from kinfolk.experiments.reproduction.tables import SPARSE_LOTS, Column, Table, agreement_table
+from kinfolk.experiments.reproduction.tables import SPARSE_LOTS, Column, ResultTable, agreement_table
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ def checks(results: Results) -> list[Check]:
     return [check for check in every if np.isfinite(check.found) and np.isfinite(check.limit)]
 
 
-def check_table(claims: list[Check]) -> Table:
+def check_table(claims: list[Check]) -> ResultTable:
     """The claims as a table."""
     rows = []
     for check in claims:
         wanted = f"{'at most' if check.below else 'at least'} {check.limit:.4g}"
         holds = "yes" if check.holds else "no"
         rows.append({"claim": check.claim, "found": f"{check.found:.4g}", "wanted": wanted, "holds": holds})
-    return Table([Column(name, name) for name in ("claim", "found", "wanted", "holds")], rows)
+    return ResultTable([Column(name, name) for name in ("claim", "found", "wanted", "holds")], rows)
 
 
 def _strongest_rival(cells: dict[str, Any]) -> tuple[str, float]:

@@ -104,7 +104,7 @@ def _section(setting: Setting, results: dict[str, Any], out: Path) -> Iterator[B
             yield "picture", trace_figure(setting, results, Path(f"{stem}-traces.png"))
 
 
-def _stored(caption: str, table: tables.Table, out: Path, name: str) -> Block:
+def _stored(caption: str, table: tables.ResultTable, out: Path, name: str) -> Block:
     """A table for the page, written as CSV on the way."""
     write_text(out / "tables" / f"{name}.csv", table.csv())
     return "table", (caption, table)

@@ -56,7 +56,7 @@ def _number(value: float | None, digits: int, sign: str = "") -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ResultTable:
     """Rows of plain values, and the columns that are shown of them."""
 
     columns: Sequence[Column]
@@ -123,7 +123,7 @@ AGREEMENT = (
 )
 
 
-def error_table(setting: Setting, results: Mapping[str, Any]) -> Table:
+def error_table(setting: Setting, results: Mapping[str, Any]) -> ResultTable:
     """One row per method: published and own errors, differences to both forms of GAMTL, and time."""
     rows = []
     for name in dict.fromkeys([*METHODS, *setting.published]):
@@ -136,7 +136,7 @@ def error_table(setting: Setting, results: Mapping[str, Any]) -> Table:
     columns = [METHOD, Column("paper", "paper", digits, "paper_sd")]
     columns += [Column(metric, words[metric], digits, f"{metric}_sd") for metric in metrics]
     columns += [Column(f"minus_{r}", f"minus {r}", digits, f"minus_{r}_se", sign="+") for r in REFERENCES]
-    return Table([*columns, RUNS, Column("cpu_seconds", "CPU s")], rows)
+    return ResultTable([*columns, RUNS, Column("cpu_seconds", "CPU s")], rows)
 
 
 def _own_errors(name: str, metric: str, results: Mapping[str, Any]) -> Row:
@@ -164,7 +164,7 @@ def _over_runs(runs: Sequence[Mapping[str, Any]], measures: Iterable[str]) -> Ro
     return row
 
 
-def recovery_table(results: Mapping[str, Any]) -> Table:
+def recovery_table(results: Mapping[str, Any]) -> ResultTable:
     """One row per method of a setting with planted structure: means over runs."""
     measures = [*(column.name for column in RECOVERY), "outliers_planted", "correlation_auc"]
     rows = []
@@ -173,10 +173,10 @@ def recovery_table(results: Mapping[str, Any]) -> Table:
         if runs:
             rows.append({"method": name, "runs": len(runs), **_over_runs(runs, measures)})
     planted = any(row.get("outliers_planted") for row in rows)
-    return Table([METHOD, *(column for column in RECOVERY if planted or not column.total), RUNS], rows)
+    return ResultTable([METHOD, *(column for column in RECOVERY if planted or not column.total), RUNS], rows)
 
 
-def agreement_table(setting: Setting, results: Mapping[str, Any]) -> Table:
+def agreement_table(setting: Setting, results: Mapping[str, Any]) -> ResultTable:
     """One row per method with a structure: how it agrees with the yardstick of real data; means over runs."""
     rows = []
     for name in METHODS:
@@ -186,7 +186,7 @@ def agreement_table(setting: Setting, results: Mapping[str, Any]) -> Table:
             means = _over_runs(runs, [column.name for column in AGREEMENT])
             shown = {measure: mean for measure, mean in means.items() if not measure.endswith("_sd")}
             rows.append({"method": name, **shown, "runs": len(runs)})
-    return Table([METHOD, *AGREEMENT, RUNS], rows)
+    return ResultTable([METHOD, *AGREEMENT, RUNS], rows)
 
 
 def _scores(stored: dict[str, Any]) -> Array:
@@ -194,17 +194,17 @@ def _scores(stored: dict[str, Any]) -> Array:
     return sparse.csr_array(structure_from_dict(stored, numbers).scores()).toarray()
 
 
-def sparse_table(results: Mapping[str, Any]) -> Table:
+def sparse_table(results: Mapping[str, Any]) -> ResultTable:
     """Birmingham: pooled error over the four lots with one training day."""
     rows = [
         {"method": name, "pooled": float(np.mean([pooled_over(c, SPARSE_LOTS) for c in results[name].values()]))}
         for name in METHODS
         if name in results
     ]
-    return Table([METHOD, Column("pooled", "pooled", 4)], rows)
+    return ResultTable([METHOD, Column("pooled", "pooled", 4)], rows)
 
 
-def time_table(settings: Iterable[Setting], results: Results) -> Table:
+def time_table(settings: Iterable[Setting], results: Results) -> ResultTable:
     """Processor time of all cells, by part."""
     seconds: dict[str, list[float]] = {}
     for setting in settings:
@@ -212,7 +212,7 @@ def time_table(settings: Iterable[Setting], results: Results) -> Table:
             seconds.setdefault(setting.part, []).extend(cell["cpu_seconds"] for cell in cells.values())
     seconds["all"] = [second for part in seconds.values() for second in part]
     rows = [{"part": part, "cells": len(s), "cpu_minutes": sum(s) / 60} for part, s in seconds.items()]
-    return Table([Column("part", "part"), Column("cells", "cells"), Column("cpu_minutes", "cpu minutes")], rows)
+    return ResultTable([Column("part", "part"), Column("cells", "cells"), Column("cpu_minutes", "cpu minutes")], rows)
 
 
 def remarks(results: Mapping[str, Any]) -> list[str]:
