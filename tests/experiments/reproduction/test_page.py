@@ -105,7 +105,9 @@ def refuse(*arguments, **options):
 def test_a_markdown_table_lines_up():
     columns = [Column("method", "method"), Column("error", "error", 2)]
     lines = (
-        ResultTable(columns, [{"method": "a", "error": 1.5}, {"method": "longer", "error": 10.25}]).markdown().splitlines()
+        ResultTable(columns, [{"method": "a", "error": 1.5}, {"method": "longer", "error": 10.25}])
+        .markdown()
+        .splitlines()
     )
     assert len({len(line) for line in lines}) == 1
     assert lines[1] == "| ------ | ----: |"
