@@ -78,6 +78,10 @@ class Comparison:
         return dict(sorted(done.items(), key=lambda item: item[1].tasks()))
 
     @property
+    def _methods(self) -> dict[str, Contestant]:
+        return {outcome.contestant.name: outcome.contestant for outcome in self.outcomes}
+
+    @property
     def use(self) -> str | None:
         """The simplest method that surely loses next to nothing to the best."""
         judged = self.judged
@@ -85,8 +89,7 @@ class Comparison:
             return None
         best = next(iter(judged))
         level = [name for name in judged if name == best or as_good(self.gain(best, name))]
-        place = {o.contestant.name: o.contestant.simplicity for o in self.outcomes}
-        return min(level, key=place.__getitem__)
+        return min(level, key=lambda name: self._methods[name].simplicity)
 
     def gain(self, name: str, over: str) -> Gain:
         """Relative fall of the RMSE, mean over tasks."""
@@ -94,26 +97,24 @@ class Comparison:
 
     def table(self) -> list[dict[str, Any]]:
         """One row per method, best first, then those that were not judged; a list of these makes a data frame."""
-        by_name = {o.contestant.name: o for o in self.outcomes}
+        seconds = {outcome.contestant.name: outcome.seconds for outcome in self.outcomes}
         rows = []
         for name, errors in self.judged.items():
-            row = {"method": name, "shares": by_name[name].contestant.shares, "rmse_tasks": errors.tasks()}
+            row = {"method": name, "shares": self._methods[name].shares, "rmse_tasks": errors.tasks()}
             row |= {"rmse_tasks_se": errors.tasks_error(), "rmse_pooled": errors.pooled()}
-            row |= {"rmse_pooled_se": errors.pooled_error(), "seconds": by_name[name].seconds}
+            row |= {"rmse_pooled_se": errors.pooled_error(), "seconds": seconds[name]}
             if OWN in self.judged and name != OWN:
                 gain = self.gain(name, OWN)
                 row |= {"gain_over_own": gain.mean, "gain_over_own_se": gain.standard_error}
             rows.append(row)
-        return rows + [
-            {"method": o.contestant.name, "shares": o.contestant.shares, "trouble": o.trouble}
-            for o in self.outcomes
-            if o.errors is None
-        ]
+        skipped = [outcome for outcome in self.outcomes if outcome.errors is None]
+        rows += [{"method": o.contestant.name, "shares": o.contestant.shares, "trouble": o.trouble} for o in skipped]
+        return rows
 
     @property
     def verdict(self) -> list[str]:
         """Whether sharing helps here, whether a graph does, which method to use, and which were not judged."""
-        skipped = self._not_judged()
+        skipped = [f"{o.contestant.name}: {o.trouble}; skipped." for o in self.outcomes if o.errors is None]
         if not self.judged:
             return ["No method finished, so there is no verdict.", *skipped]
         about = [self._sharing(), *self._chain(), *self._graph(), *self._for_whom()]
@@ -124,9 +125,8 @@ class Comparison:
         if OWN not in self.judged or not sharing:
             return "Whether sharing helps is not known: compare with independent and a method that shares."
         best = sharing[0]
-        gain = self.gain(best, OWN)
-        lines = {o.contestant.name: o.contestant.lines for o in self.outcomes}
-        return sharing_sentence(gain, int((self.judged[OWN].task_rows > 0).sum()), best, lines=lines[best])
+        tasks = int((self.judged[OWN].task_rows > 0).sum())
+        return sharing_sentence(self.gain(best, OWN), tasks, best, lines=self._methods[best].lines)
 
     @property
     def gains(self) -> dict[str, Gain] | None:
@@ -157,7 +157,7 @@ class Comparison:
         of_tuned = None if self.tuned is None else graph_of(self.tuned)
         if of_tuned is not None:
             return [of_tuned]
-        graphs = {o.contestant.name for o in self.outcomes if o.contestant.has_graph}
+        graphs = {name for name, method in self._methods.items() if method.has_graph}
         best_graph = next((name for name in self.judged if name in graphs), None)
         best_other = next((name for name in self.judged if name not in graphs and name != BOOSTING), None)
         if graphs and best_graph is None:
@@ -182,9 +182,6 @@ class Comparison:
             BOOSTING: " (not a method of kinfolk): trees find more than lines do; gamtlcv with trunk=auto has both",
         }
         return notes.get(best, "")
-
-    def _not_judged(self) -> list[str]:
-        return [f"{o.contestant.name}: {o.trouble}; skipped." for o in self.outcomes if o.errors is None]
 
     def lines(self) -> list[str]:
         """The table as text."""
