@@ -7,16 +7,14 @@ give nearer to these rows than the value at the edge?
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.rows.moments import runs, sorted_by_slot
-from kinfolk.solvers.batched import ridge_alone, row_dots, solve_each
-from kinfolk.solvers.ridge import typical_eigenvalue
+from kinfolk.solvers.batched import ridge_alone, row_dots
+from kinfolk.solvers.ridge import own_intercepts, typical_eigenvalue
 
 # Set on the tables of benchmarks/arena.py marked "tuned"; docs/lab-book.md has the numbers.
 CLIPPED_AT = 0.25  # of the range, beyond either end
@@ -84,35 +82,12 @@ class _Trial:
         self.X = X
         self.y = y
         self.codes = codes
+        self.gram = self._statistics(np.ones(len(y), bool))
+        self.typical = typical_eigenvalue(self.gram)  # what the features of a task weigh
 
-    @cached_property
-    def gram(self) -> GramStats:
-        """Statistics of all its rows."""
-        return GramStats.from_codes(self.X, self.y, self.codes, np.arange(int(self.codes.max()) + 1))
-
-    @cached_property
-    def typical(self) -> float:
-        """What the features of a task weigh."""
-        return typical_eigenvalue(self.gram)
-
-    @cached_property
-    def rows(self) -> Array:
-        """Rows (x, 1, y) about the means of their tasks: sums of their products lose no digits."""
-        away = self.X - self.gram.x_mean[self.codes]
-        return np.column_stack([away, np.ones(len(away)), self.y - self.gram.y_mean[self.codes]])
-
-    @cached_property
-    def sums(self) -> Array:
-        """Sums of products of the rows of every task, (T, d + 1, d + 2): those of an end are taken away again."""
-        present, own = self._sums_of(np.arange(len(self.codes)))
-        sums = np.zeros((self.gram.n_tasks, *own.shape[1:]))
-        sums[present] = own
-        return sums
-
-    @cached_property
-    def sum(self) -> Array:
-        """The same of all tasks together."""
-        return np.asarray(self.sums.sum(axis=0))
+    def _statistics(self, rows: NDArray[np.bool_]) -> GramStats:
+        tasks = np.arange(int(self.codes.max(initial=-1)) + 1)
+        return GramStats.from_codes(self.X[rows], self.y[rows], self.codes[rows], tasks)
 
     def margin(self, feature: int, sign: float) -> float:
         """The margin at the upper (sign 1) or lower (-1) end of a feature."""
@@ -120,50 +95,24 @@ class _Trial:
         if not len(x) or len(np.unique(x[:1000])) < 3:
             return CLIPPED_AT
         inner = x < x.max() - END - ROUNDED  # of evenly spaced times the one at the edge counts as outer
-        outer = np.flatnonzero(~inner)
-        kept = np.bincount(self.codes[inner], minlength=self.gram.n_tasks)
-        judged = outer[kept[self.codes[outer]] > 0]
-        place = np.bincount(self.codes[judged], minlength=self.gram.n_tasks)
-        if len(judged) < LEAST_ROWS or np.count_nonzero(place) < LEAST_TASKS or len(outer) > (1 - END) * len(x):
+        judged = ~inner & np.isin(self.codes, self.codes[inner])
+        tasks, t = np.unique(self.codes[judged], return_inverse=True)
+        if len(t) < LEAST_ROWS or len(tasks) < LEAST_TASKS or inner.sum() < END * len(x):
             return CLIPPED_AT
-        tasks, V = self._lines(outer, judged)
-        place[tasks] = np.arange(len(tasks))
-        t = place[self.codes[judged]]
-        rows = self.rows[judged]
-        off = rows[:, -1] - row_dots(rows[:, :-1], V[t])
+        W, c = self.lines(inner)
+        at = self.codes[judged]
+        off = self.y[judged] - c[at] - row_dots(self.X[judged], W[at])
         # Held at the edge the prediction lacks what the line adds beyond it.
-        beyond = V[t, feature] * sign * (x[judged] - x[inner].max())
+        beyond = W[at, feature] * sign * (x[judged] - x[inner].max())
         better = np.bincount(t, (off + beyond) ** 2 - off**2)
         return TRUSTED if better.sum() > np.sqrt(len(tasks)) * better.std() + TINY else CLIPPED_AT
 
-    def _lines(self, outer: NDArray[np.intp], judged: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:
-        """The tasks that are judged, and their slopes and intercepts (k, d + 1) without the outer rows.
-
-        Lines are shrunk halfway to that of all tasks, which needs no tuning. Tasks without outer rows have means of 0,
-        so that what is left of the sum of all is centred by those that are judged.
-        """
-        tasks, ends = self._sums_of(judged)
-        left = self.sums[tasks] - ends
-        d = self.X.shape[1]
-        away = left[:, d] / np.sqrt(left[:, d, d])[:, None]
-        rows = self.rows[outer]
-        S = self.sum - rows[:, :-1].T @ rows - away[:, :-1].T @ away
-        G = S[:d, :d] / self.gram.n_tasks
-        own = float(np.trace(G)) / d
+    def lines(self, inner: NDArray[np.bool_]) -> tuple[Array, Array]:
+        """Slopes (T, d) and intercepts (T,) of the inner rows, halfway to the line of all tasks: no need to tune."""
+        gram = self.gram - self._statistics(~inner)
+        G = gram.G.mean(axis=0)
+        own = float(np.trace(G)) / len(G)
         penalty = own if own > ROUNDED * self.typical else self.typical
-        common = ridge_alone(G[None], S[None, :d, -1] / self.gram.n_tasks, RIDGE * penalty)
-        left[:, np.arange(d), np.arange(d)] += penalty
-        left[:, :d, -1] += penalty * common
-        return tasks, solve_each(left[:, :, :-1], left[:, :, -1])
-
-    def _sums_of(self, some: NDArray[np.intp]) -> tuple[NDArray[np.intp], Array]:
-        """The tasks of some rows z = (x, 1, y), and their sums of z z' (k, d + 1, d + 2), without its last row."""
-        rows = self.rows[some]
-        width = rows.shape[1]
-        order, sizes, tasks = sorted_by_slot(self.codes[some])
-        sums = np.empty((len(tasks), width - 1, width))
-        ends = np.cumsum(sizes)
-        for first, last, n in runs(sizes, width):
-            here = rows[order[ends[first] - n : ends[last - 1]]].reshape(last - first, n, width)
-            sums[first:last] = np.matmul(here[:, :, :-1].transpose(0, 2, 1), here)
-        return tasks, sums
+        common = ridge_alone(G[None], gram.b.mean(axis=0)[None], RIDGE * penalty)
+        W = ridge_alone(gram.G, gram.b + penalty * common, penalty)
+        return W, own_intercepts(gram, W)
