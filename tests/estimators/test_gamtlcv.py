@@ -437,7 +437,7 @@ def test_a_mean_of_the_last_rows_is_surest_where_these_lie():
     np.testing.assert_allclose(at_home, known.noise * (1 + 1 / 3), rtol=1e-9)
     slopes = known.law.covariance[:2, :2] + np.outer(known.law.mean[:2], known.law.mean[:2])
     away = np.array([2.0, 1.0])
-    expected = at_home + known.kappa * away @ slopes @ away
+    expected = at_home + away @ slopes @ away
     np.testing.assert_allclose(known.std(few.x_mean + away, tasks) ** 2, expected, rtol=1e-9)
 
 

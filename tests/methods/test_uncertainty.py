@@ -11,7 +11,7 @@ import kinfolk.solvers.mixed.components
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import MTRL, Independent, RandomSlopes
 from kinfolk.methods.linear_map import Scatter
-from kinfolk.methods.uncertainty import ErrorBalance, HeldOut, PartErrors, Uncertainty, moderated, uncertainty
+from kinfolk.methods.uncertainty import HeldOut, PartErrors, Uncertainty, moderated, uncertainty
 
 FACTOR = 1.6449  # of the standard deviation, for 90 %
 
@@ -101,21 +101,22 @@ def test_standard_deviations_do_not_depend_on_the_order_of_tasks_nor_on_units(ma
     np.testing.assert_allclose(again, 10 * expected, rtol=1e-3)
 
 
-def test_held_out_errors_narrow_intervals_where_a_graph_has_found_who_is_kin():
-    """Held-out errors of half the expected size, and those of the expected size and more."""
+def test_held_out_errors_scale_intervals_as_far_as_they_clearly_differ_from_what_the_law_expects():
+    """Errors of the expected size, clearly smaller ones (a graph has found who is kin), and clearly larger ones."""
     train, _, _ = simulate(0)
     model = GAMTL(task=0).fit(*train).model_
     gram, lines = model.known, (model.coef, model.intercept)
     plain = uncertainty(model.maps, gram, *lines)
-    assert plain.kappa == 1.0
-    expected = ErrorBalance.of(plain, gram, HeldOut(np.ones(gram.n_tasks)))
-    scale = np.sqrt((expected.noise + expected.away) / gram.n.sum())
-    large, small = (HeldOut(np.full(gram.n_tasks, factor * scale)) for factor in (1.5, 0.85))
-    assert uncertainty(model.maps, gram, *lines, large).kappa == 1.0
-    kappa = uncertainty(model.maps, gram, *lines, small).kappa
-    found = ErrorBalance.of(plain, gram, small)
-    assert kappa == pytest.approx((found.found + found.error - found.noise) / found.away)
-    assert 0.0 < kappa < 1.0
+    assert plain.scale == 1.0
+    with_errors = lambda size: uncertainty(model.maps, gram, *lines, HeldOut(size * np.ones(gram.n_tasks)))  # noqa: E731
+    small, large = (with_errors(size).scale for size in (1e-3, 1e3))
+    expected = np.sqrt(1e3 / large * 1e-3 / small)  # errors of this size are the expected ones, but for the margins
+    assert with_errors(expected).scale == with_errors(1.02 * expected).scale == 1.0
+    assert 0.0 < small < with_errors(0.6 * expected).scale < 1.0 < with_errors(2.0 * expected).scale < large
+    std = with_errors(2.0 * expected).std(train[0][:, 1:], train[0][:, 0].astype(int))
+    np.testing.assert_allclose(
+        std / plain.std(train[0][:, 1:], train[0][:, 0].astype(int)), with_errors(2.0 * expected).scale
+    )
 
 
 def test_one_task_is_bayesian_ridge_regression():
@@ -324,24 +325,12 @@ def test_standard_deviations_of_an_exact_fit_of_huge_targets_are_finite():
     assert np.isfinite(std).all() and (std >= 0).all()
 
 
-def test_intervals_are_wider_where_held_out_errors_are_clearly_larger_than_the_law_expects():
-    """Errors of 400 where 150 are expected: one standard error of 50 is given away, and what is left is believed."""
-    balance = ErrorBalance(found=400.0, error=50.0, noise=100.0, away=50.0)
-    np.testing.assert_allclose(
-        [balance.wider, balance.kappa, balance.beside_trunk], [np.sqrt(350 / 150), 1.0, np.sqrt(350 / 150)]
-    )
-    unclear = ErrorBalance(found=160.0, error=50.0, noise=100.0, away=50.0)
-    np.testing.assert_allclose([unclear.wider, unclear.beside_trunk], 1.0)
-    narrow = ErrorBalance(found=60.0, error=5.0, noise=100.0, away=50.0)
-    np.testing.assert_allclose([narrow.wider, narrow.beside_trunk], [1.0, np.sqrt(60 / 150)])
-
-
 def test_held_out_errors_widen_predictions_and_coefficients_alike():
     rng = np.random.default_rng(0)
     X = np.column_stack([np.repeat(np.arange(8), 12), rng.normal(size=(96, 2))])
     model = GAMTLCV(task=0, strengths=(1.0,), ridges=(1.0,), anchors=(0.0,)).fit(X, X[:, 1] + rng.normal(size=96))
     known = model.model_.uncertainty
-    twice = replace(known, wider=2 * known.wider)
+    twice = replace(known, scale=2 * known.scale)
     codes = X[:, 0].astype(int)
     np.testing.assert_allclose(twice.std(X[:, 1:], codes), 2 * known.std(X[:, 1:], codes))
     np.testing.assert_allclose(twice.of_coefficients(), 2 * known.of_coefficients())

@@ -18,7 +18,7 @@ from kinfolk.methods.linear_map import LinearMap
 from kinfolk.methods.parts import Part, placed_columns
 from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.methods.trunk import Trunk
-from kinfolk.methods.uncertainty import ErrorBalance, HeldOut, Uncertainty, uncertainty
+from kinfolk.methods.uncertainty import HeldOut, Uncertainty, scale_of_errors, uncertainty
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.rows.schema import Columns, ReadRows, names_out
 from kinfolk.rows.table import task_codes
@@ -427,7 +427,7 @@ class Model:
         """What a trunk leaves of the standard deviations of lines, from held-out errors."""
         if self.held_out is None:
             return 1.0
-        return ErrorBalance.of(self.uncertainty, self.known, self.held_out.of(self.seen)).beside_trunk
+        return scale_of_errors(self.uncertainty, self.known, self.held_out.of(self.seen))
 
     @cached_property
     def _with_population(self) -> tuple[Array, Array]:

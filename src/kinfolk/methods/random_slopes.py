@@ -12,7 +12,7 @@ from kinfolk.methods.couplings import Hub
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import ByTask, Course, Model, Part, Population
 from kinfolk.methods.parameters import choice, number, parameters
-from kinfolk.methods.uncertainty import moderated
+from kinfolk.methods.uncertainty import noise_of_tasks
 from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
 from kinfolk.solvers.equations import NormalEquations, normal_equations
 from kinfolk.solvers.mixed import MixedModel, mixed_model
@@ -176,11 +176,10 @@ def noise_by_task(gram: GramStats, found: MixedModel, equations: NormalEquations
     used = np.einsum("tpq,tqp->t", _hub(found, 1 / before).inverse(equations).K, equations.G)
     freedom = np.maximum(gram.n - used - (not equations.has_ones), 0.0)
     squares = squared_errors(gram, found.coef, found.intercept)
-    left = float(squares.sum()) / max(float(freedom.sum()), TINY)
-    if left <= LAST_DIGIT**2 * float(gram.yy.sum() + gram.n @ gram.y_mean**2):  # rounding is no noise
+    size = float(gram.yy.sum() + gram.n @ gram.y_mean**2)
+    if squares.sum() <= LAST_DIGIT**2 * size * max(float(freedom.sum()), TINY):  # rounding is no noise
         return before
-    ratio = np.divide(squares, left * freedom, out=np.zeros_like(squares), where=freedom > 0)
-    noise = moderated(ratio, freedom)
+    noise = noise_of_tasks(squares, freedom)
     # Weights of 1 / noise leave as many rows as there are, which the likelihood counts.
     return np.asarray(noise * (gram.n / noise).sum() / gram.n.sum())
 

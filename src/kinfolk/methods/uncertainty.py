@@ -5,10 +5,11 @@ scatter (`linear_map`). Both are asked of a mixed model of the same rows, with w
 (`solvers.mixed.components`), not of the penalties or the graph of the model itself: these were chosen to suit the rows,
 and a task of two rows has the neighbours that its noise has chosen. So one law judges all methods,
 
-    variance = sigma2_t (level_t + x'(N G N)_tt x) + x'pulled_t x:
+    variance = scale^2 (sigma2_t (level_t + x'(N G N)_tt x) + x'pulled_t x):
 
 the new observation and what noise in the targets makes of the errors, and what pulling makes of them. The noise of a
-task is drawn towards that of all tasks, the more so the fewer rows it has.
+task is drawn towards that of all tasks, the more so the fewer rows it has. The scale is 1; where there are held-out
+errors it is their ratio to what the law expects of them, as far as that is beyond one standard error.
 """
 
 from __future__ import annotations
@@ -132,8 +133,7 @@ class Uncertainty:
     law : how tasks differ, and how far observations scatter
     noise : (T,), variance of an observation about its true mean
     level : (T,), 1 for the new observation, and 1 / n_t for an intercept that is a mean of n_t of them
-    kappa : how much of the errors of coefficients that the law expects is there, as far as held-out errors tell
-    wider : what these errors are beyond all that is expected, as a ratio of standard deviations, 1 or more
+    scale : of all standard deviations, as held-out errors tell
     common : (d,), which features do not vary within tasks: their coefficients err alike in all tasks
     """
 
@@ -141,8 +141,7 @@ class Uncertainty:
     law: VarianceComponents
     noise: Array
     level: Array
-    kappa: float = 1.0
-    wider: float = 1.0
+    scale: float = 1.0
     common: NDArray[np.bool_] | bool = False
 
     def std(self, X: Array, codes: NDArray[np.intp]) -> Array:
@@ -153,7 +152,7 @@ class Uncertainty:
             S = self.covariance(errors, tasks)[position]
             # The standard deviation of a sum is at most the sum of those of its terms, and parts err alike.
             away += errors.part.shares[codes] * deviations(errors.part.design(X, codes), S)
-        return self.wider * np.hypot(np.sqrt(self.noise[codes] * self.level[codes]), np.sqrt(self.kappa) * away)
+        return self.scale * np.hypot(np.sqrt(self.noise[codes] * self.level[codes]), away)
 
     def covariance(self, errors: PartErrors, tasks: NDArray[np.intp]) -> Array:
         """Second moments of the errors of a part's unknowns, for some tasks: (k, p, p)."""
@@ -182,77 +181,53 @@ class Uncertainty:
             slopes = slopes + errors.part.shares[:, None] * np.sqrt(np.maximum(variance, 0.0))
         of_mean = np.sqrt(np.maximum(np.diagonal(self.law.mean_error)[:-1], 0.0))
         slopes = np.where(self.common, of_mean, slopes)
-        return np.column_stack([self.of_levels(np.zeros(slopes.shape[1])), self.wider * np.sqrt(self.kappa) * slopes])
+        return np.column_stack([self.of_levels(np.zeros(slopes.shape[1])), self.scale * slopes])
 
     def of_levels(self, x: Array) -> Array:
         """Standard errors (T,) of what is predicted at the features x (d,); at 0 this is the intercept."""
         tasks = np.arange(len(self.noise))
         # Without the noise of a new observation.
-        variance = self.std(np.tile(x, (len(tasks), 1)), tasks) ** 2 - self.wider**2 * self.noise
+        variance = self.std(np.tile(x, (len(tasks), 1)), tasks) ** 2 - self.scale**2 * self.noise
         return np.sqrt(np.maximum(variance, 0.0))
 
 
-@dataclass(frozen=True, eq=False)
-class ErrorBalance:
-    """Squared held-out errors over the rows of all tasks, beside those that the law of tasks expects.
+def scale_of_errors(known: Uncertainty, gram: GramStats, held_out: HeldOut) -> float:
+    """What held-out errors are of those that the law expects, as far as that is beyond one standard error over tasks.
 
-    Attributes
-    ----------
-    found, error : their sum, and its standard error over tasks
-    noise, away : what is expected of it, for the observations themselves and for the errors of their means
+    Errors are smaller where a graph has found who is kin, or trees what lines do not show, and larger where the law
+    suits the rows too well: where levels wander from year to year, say, noise and wandering are told apart by very few
+    rows. Parts whose errors cost little stand for the others; without such parts the scale is 1.
     """
+    quick = [errors for errors in known.parts if errors.part.inverse.at_once]
+    tasks = np.flatnonzero(np.isfinite(held_out.errors) & (gram.n > 0))  # not so for tasks adopted since
+    n = gram.n[tasks]
+    squares = n * held_out.errors[tasks] ** 2
+    expected = n * _expected_squares(known, quick, gram, held_out.training, tasks)
+    total = float(expected.sum())
+    if not quick or total <= TINY:
+        return 1.0
+    ratio = float(squares.sum()) / total
+    error = float(np.linalg.norm(squares - ratio * expected)) / total
+    return float(np.sqrt(np.clip(1.0, ratio - error, ratio + error)))
 
-    found: float
-    error: float
-    noise: float
-    away: float
 
-    @classmethod
-    def of(cls, known: Uncertainty, gram: GramStats, held_out: HeldOut) -> ErrorBalance:
-        """Expected of the parts whose errors cost little, which stand for the others."""
-        tasks = np.flatnonzero(np.isfinite(held_out.errors) & (gram.n > 0))  # not so for tasks adopted since
-        quick = [errors for errors in known.parts if errors.part.inverse.at_once]
-        shares = np.sum([errors.part.shares[tasks] for errors in quick], axis=0) if quick else np.ones(len(tasks))
-        n = gram.n[tasks]
-        away = np.zeros(len(tasks))
-        unknown = np.zeros(len(tasks))  # the same without any rows
-        for errors in quick:
-            moments = new_rows(errors.part, gram.n)[tasks]
-            share = errors.part.shares[tasks] / np.maximum(shares, TINY)
-            own = np.einsum("tpq,tqp->t", known.covariance(errors, tasks), moments)
-            away += share * np.sqrt(np.maximum(own, 0.0))
-            unknown += share * np.einsum("pq,tqp->t", errors.scatter.covariance, moments)
-        # The models of the folds had a share of the rows. Errors fall like a / (1 + b n), from `unknown` at n = 0.
-        share = np.minimum(held_out.training, np.maximum(1 - 1 / n, LEAST_TRAINING))
-        away = 1 / ((1 - share) / np.maximum(unknown, TINY) + share / np.maximum(away**2, TINY))
-        noise = known.noise[tasks] * (1 + (known.level[tasks] - 1) / share)
-        found = held_out.errors[tasks] ** 2
-        ratio = float(n @ found) / max(float(n @ (noise + away)), TINY)
-        error = float(np.sqrt(((n * (found - ratio * (noise + away))) ** 2).sum()))
-        return cls(float(n @ found), error, float(n @ noise), float(n @ away))
-
-    @property
-    def kappa(self) -> float:
-        """How much of the expected errors of means is there: less than 1 where a graph has found who is kin.
-
-        One standard error is added. What is more than 1 is not put down to them (`wider`).
-        """
-        return float(np.clip((self.found + self.error - self.noise) / max(self.away, TINY), 0.0, 1.0))
-
-    @property
-    def wider(self) -> float:
-        """How much larger errors are than expected, if by more than one standard error: a law may suit rows too well.
-
-        Where levels wander from year to year, say, noise and wandering are told apart by very few rows.
-        """
-        return float(np.sqrt(max((self.found - self.error) / max(self.noise + self.away, TINY), 1.0)))
-
-    @property
-    def beside_trunk(self) -> float:
-        """What a trunk leaves of the standard deviations of lines."""
-        if self.wider > 1:
-            return self.wider
-        return float(np.sqrt(min(self.found / max(self.noise + self.away, TINY), 1.0)))
+def _expected_squares(
+    known: Uncertainty, parts: Sequence[PartErrors], gram: GramStats, training: float, tasks: NDArray[np.intp]
+) -> Array:
+    """Mean squared errors of some tasks by the models of folds, which had a share `training` of their rows."""
+    shares = np.sum([errors.part.shares[tasks] for errors in parts], axis=0)
+    away = np.zeros(len(tasks))
+    unknown = np.zeros(len(tasks))  # the same without any rows
+    for errors in parts:
+        moments = new_rows(errors.part, gram.n)[tasks]
+        share = errors.part.shares[tasks] / np.maximum(shares, TINY)
+        own = np.einsum("tpq,tqp->t", known.covariance(errors, tasks), moments)
+        away += share * np.sqrt(np.maximum(own, 0.0))
+        unknown += share * np.einsum("pq,tqp->t", errors.scatter.covariance, moments)
+    # Errors fall like a / (1 + b n), from `unknown` at n = 0.
+    share = np.minimum(training, np.maximum(1 - 1 / gram.n[tasks], LEAST_TRAINING))
+    away = 1 / ((1 - share) / np.maximum(unknown, TINY) + share / np.maximum(away**2, TINY))
+    return known.noise[tasks] * (1 + (known.level[tasks] - 1) / share) + away
 
 
 def uncertainty(
@@ -264,15 +239,15 @@ def uncertainty(
     means = [part for part in maps if not part.equations.has_ones]
     free = sum(part.shares for part in means)
     level: Array = 1 + sum((part.shares / np.maximum(part.rows, TINY) for part in means), np.zeros(gram.n_tasks))
-    noise, beyond = relative_noise(parts, law, np.maximum(gram.n - free, 0.0), squared_errors(gram, W, c))
+    if all(part.inverse.at_once for part in maps):
+        noise, beyond = relative_noise(parts, law, np.maximum(gram.n - free, 0.0), squared_errors(gram, W, c))
+    else:  # who is noisier would take too long
+        noise, beyond = np.ones(gram.n_tasks), 0.0
     if np.ptp(noise) > 0:  # tasks of much noise tell less about how tasks differ
         law = replace(integrated_components(gram, noise), noise=law.noise)
         parts = [PartErrors.of(part, law) for part in maps]
     known = Uncertainty(parts, law, law.noise * noise + beyond, level, common=gram.common())
-    if held_out is None or not all(part.inverse.at_once for part in maps):
-        return known
-    balance = ErrorBalance.of(known, gram, held_out)
-    return replace(known, kappa=balance.kappa, wider=balance.wider)
+    return known if held_out is None else replace(known, scale=scale_of_errors(known, gram, held_out))
 
 
 def deviations(rows: Array, S: Array) -> Array:
@@ -294,16 +269,13 @@ def relative_noise(
     """The noise of every task over that of all (T,), from its squared residuals, and a variance that all have beyond.
 
     `rows` (T,) are those beside free intercepts: no sum of squares has more degrees of freedom, however large pulling
-    makes it. Where it would take too long, all tasks are alike.
+    makes it.
     """
-    alike = np.ones(len(rows))
-    if not all(errors.part.inverse.at_once for errors in parts):
-        return alike, 0.0
     each = float(squares.sum()) / max(float(rows.sum()), 1.0)
     # An exact fit leaves the rounding of the targets, which says nothing about who is noisier. Where the law sees no
     # noise at all, what a model without intercept leaves is all there is.
     if law.noise <= TINY or law.noise <= LAST_DIGIT**2 * each:
-        return alike, each
+        return np.ones(len(rows)), each
     expected = np.sum([errors.part.shares * errors.residuals(rows, law.noise) for errors in parts], axis=0)
     free = expected > LEAST_FREEDOM * np.maximum(rows, 1.0)  # rounding leaves a little where nothing is left
     ratio = np.divide(squares / law.noise, expected, out=np.zeros_like(expected), where=free)
@@ -329,6 +301,17 @@ def new_rows(part: LinearMap, n: Array) -> Array:
     within = G - n[:, None, None] * about_zero
     p = G.shape[1]
     return about_zero + (within + p * within.sum(axis=0) / n.sum()) / (n + p)[:, None, None]
+
+
+def noise_of_tasks(squares: Array, freedom: Array) -> Array:
+    """Variance of the noise of every task (T,), from sums of squares and their degrees of freedom.
+
+    >>> noise_of_tasks(np.array([9.0, 11.0, 10.0]), np.array([10.0, 10.0, 10.0]))
+    array([1., 1., 1.])
+    """
+    common = float(squares.sum()) / max(float(freedom.sum()), TINY)
+    ratio = np.divide(squares, common * freedom, out=np.zeros_like(squares), where=common * freedom > 0)
+    return common * moderated(ratio, freedom)
 
 
 def moderated(ratio: Array, freedom: Array) -> Array:
