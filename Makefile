@@ -83,8 +83,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 # Old libraries use what newer ones of their own dependencies have deprecated: not our warnings. Left out: the conic
-# reference, since the cvxpy that goes with an old numpy drops the quadratic term; and axes with depth in a constrained
-# figure of the caller, which matplotlib lays out since 3.11.1.
+# reference, since the cvxpy that goes with an old numpy drops the quadratic term.
 OLDEST_TESTS := tests/methods/test_adoption.py tests/solvers/test_candidates.py tests/estimators/test_estimator_checks.py tests/rows/test_features.py \
   tests/rows/test_folds.py tests/estimators/test_gamtl.py tests/estimators/test_gamtlcv.py tests/rows/test_gram.py tests/solvers/test_graph_step.py \
   tests/methods/test_structures.py tests/rows/test_tasks.py tests/methods/test_trees.py tests/judge/test_tuning.py tests/methods/test_uncertainty.py \
@@ -92,7 +91,7 @@ OLDEST_TESTS := tests/methods/test_adoption.py tests/solvers/test_candidates.py 
 oldest: .venv-oldest/.ready
 	OPENBLAS_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q -n auto --dist loadfile \
 	  -p no:cacheprovider -W ignore::DeprecationWarning \
-	  -k "not conic and not axes_in_space" $(OLDEST_TESTS)
+	  -k "not conic" $(OLDEST_TESTS)
 
 docs: $(VENV)/.docs
 	$(BIN)/python docs/reading_order.py

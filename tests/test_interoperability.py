@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 import kinfolk
 from kinfolk import GAMTL, GAMTLCV, datasets
-from kinfolk.explain import communities, contributions, edge_confidence, roles, shared_features, task_gains
+from kinfolk.explain import communities, contributions, edge_confidence, shared_features, task_gains
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_no_output_shows_types_of_numpy(table):
     X, y = table
     model = GAMTL(task="shop").fit(X, y)
     said = [
-        *(communities(model), roles(model), model.edges(), model.graph_.edges(), model.graph_.outliers()),
+        *(communities(model), model.edges(), model.graph_.edges(), model.graph_.outliers()),
         *(edge_confidence(model, n=2).table()[:2], shared_features(model, "shop 0", "shop 1").table()),
         *(task_gains(model, X, y, cv=2).table(), contributions(model).of("shop 0"), model.summary()),
         *(model.summary().columns, model.get_feature_names_out().tolist()),

@@ -4,7 +4,6 @@ import sys
 import numpy as np
 import pytest
 from matplotlib.colors import to_hex
-from matplotlib.figure import Figure
 from scipy import sparse
 
 from kinfolk import TaskGraph
@@ -56,11 +55,10 @@ def test_groups_lie_apart_in_the_layout():
     assert between > 1.5 * within
 
 
-@pytest.mark.parametrize("dimensions", [2, 3])
-def test_layouts_repeat_with_their_seed(dimensions):
+def test_layouts_repeat_with_their_seed():
     graph = TaskGraph(knn_graph(25, 3), np.arange(25))
-    first, again, other = (layout(graph, dimensions=dimensions, random_state=s) for s in (5, 5, 6))
-    assert first.shape == (25, dimensions)
+    first, again, other = (layout(graph, random_state=s) for s in (5, 5, 6))
+    assert first.shape == (25, 2)
     np.testing.assert_array_equal(first, again)
     assert np.abs(first - other).max() > 0.01
 
@@ -168,22 +166,6 @@ def test_given_coordinates_are_kept():
     np.testing.assert_array_equal(marks(ax)[0].get_offsets(), xy)
 
 
-def test_three_columns_make_a_picture_in_space():
-    points = np.random.default_rng(0).normal(size=(20, 3))
-    found = embed(np.linalg.norm(points[:, None] - points[None], axis=2), dimensions=3)
-    ax = plot_graph(named(random_graph(20, density=0.2)), coordinates=found)
-    assert ax.name == "3d"
-    ranges = np.ptp([ax.get_xlim(), ax.get_ylim(), ax.get_zlim()], axis=1)
-    np.testing.assert_allclose(ranges / ranges[0], ax._box_aspect / ax._box_aspect[0])
-    assert len(ax.texts) > 10
-
-
-def test_axes_in_space_get_a_layout_in_space():
-    ax = Figure(layout="constrained").add_subplot(projection="3d")
-    assert plot_graph(named(random_graph(8)), ax=ax) is ax
-    assert np.ptp(ax.get_zlim()) > 0.1
-
-
 def test_embeddings_say_their_stress():
     points = np.random.default_rng(0).normal(size=(12, 5))
     found = embed(np.linalg.norm(points[:, None] - points[None], axis=2))
@@ -202,8 +184,8 @@ def test_names_are_shown_as_they_are():
 
 def test_errors_say_what_to_do():
     graph = named(random_graph(5))
-    with pytest.raises(ValueError, match=r"coordinates of shape \(5, 4\) for 5 tasks: give \(5, 2\), or \(5, 3\)"):
-        plot_graph(graph, coordinates=np.zeros((5, 4)))
+    with pytest.raises(ValueError, match=r"coordinates of shape \(5, 3\) for 5 tasks: give \(5, 2\). Those of embed"):
+        plot_graph(graph, coordinates=np.zeros((5, 3)))
     with pytest.raises(ValueError, match="highlight names 'x', which is no task .5 tasks: 't0'"):
         plot_graph(graph, highlight=["x"])
     with pytest.raises(ValueError, match='outliers=\'star\': use "ring" or "loop"'):

@@ -11,13 +11,11 @@ from kinfolk.explain.coefficients import (
 from kinfolk.explain.confidence import EdgeConfidence, edge_confidence
 from kinfolk.explain.contributions import Contribution, Contributions, contributions
 from kinfolk.explain.gains import TaskGains, task_gains
-from kinfolk.explain.groups import Community, group_sentences
+from kinfolk.explain.groups import Community, communities, group_sentences, outliers
 from kinfolk.explain.kin import Kinship, SureEdge, kinship, sure_edges
-from kinfolk.explain.roles import Bridge, Role, bridges, communities, outliers, roles
 from kinfolk.explain.summary import Summary, account, coef_frame, get_feature_names_out, summary
 
 __all__ = [
-    "Bridge",
     "Community",
     "Contribution",
     "Contributions",
@@ -26,13 +24,11 @@ __all__ = [
     "FeatureMark",
     "GroupProfile",
     "Kinship",
-    "Role",
     "SharedFeatures",
     "Summary",
     "SureEdge",
     "TaskGains",
     "account",
-    "bridges",
     "coef_frame",
     "communities",
     "contributions",
@@ -42,7 +38,6 @@ __all__ = [
     "group_sentences",
     "kinship",
     "outliers",
-    "roles",
     "shared_features",
     "summary",
     "sure_edges",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
 from kinfolk.explain.coefficients import ERROR_RATE, FeatureMark, marks_by_scatter, marks_of
-from kinfolk.explain.joint import joint_behind
-from kinfolk.explain.kin import SURE, Kinship
+from kinfolk.explain.joint import graph_of, joint_behind
+from kinfolk.explain.kin import SURE, Kinship, kinship
 from kinfolk.methods.model import Fitted, Model, as_model
+from kinfolk.methods.structures import TaskGraph
+from kinfolk.threads import on_few_threads
 from kinfolk.words import cut, decimals, listed
 
 MARKS = 3  # features in a sentence
@@ -31,6 +33,28 @@ class Community(list[Any]):
     """The tasks of one group, and `said`: what sets them apart, in a sentence."""
 
     said: str = ""
+
+
+@on_few_threads
+def communities(model: Fitted | TaskGraph) -> list[Community]:
+    """Groups of tasks of a fitted model or a graph, largest first; outliers stand alone at the end.
+
+    Each is a list of tasks; of a fitted model, its attribute `said` is a sentence about what sets it apart, or that the
+    tasks scatter around one mean.
+    """
+    graph = graph_of(model, "communities")
+    found = [Community(tasks) for tasks in graph.communities()]
+    if graph is not model:
+        fitted = as_model(cast(Fitted, model))
+        groups, alone = group_sentences(fitted, kinship(fitted))
+        for community, said in zip(found, groups + alone, strict=False):  # of many outliers only the first have one
+            community.said = said
+    return found
+
+
+def outliers(model: Fitted | TaskGraph, below: float | None = None) -> list[Any]:
+    """Tasks of a fitted model or a graph that hardly touch the graph; see `TaskGraph.outliers`."""
+    return graph_of(model, "outliers").outliers(below)
 
 
 def without_groups(model: Model) -> str:

@@ -36,30 +36,17 @@ def new_figure(**options: Any) -> Figure:
     return figure.Figure(**options)
 
 
-def new_axes(
-    ax: Axes | None,
-    width: float = 7.0,
-    height: float = 7.0,
-    *,
-    projection: str | None = None,
-    layout: str = "constrained",
-) -> Axes:
+def new_axes(ax: Axes | None, width: float = 7.0, height: float = 7.0, *, layout: str = "constrained") -> Axes:
     """The axes given, or those of a new figure, which pyplot and notebooks show if they are in use."""
     if ax is not None:
         return ax
-    # Before matplotlib 3.11.1 constrained layout gives up on axes with depth.
-    size: Any = {"figsize": (width, height), "layout": None if projection == "3d" else layout}
+    size: Any = {"figsize": (width, height), "layout": layout}
     figure = new_figure(**size)
     if "matplotlib.pyplot" in sys.modules or "ipykernel" in sys.modules:
         from matplotlib import pyplot
 
         figure = pyplot.figure(**size)
-    return figure.add_subplot(projection=projection)
-
-
-def is_3d(ax: Axes) -> bool:
-    """Whether the axes have depth."""
-    return ax.name == "3d"
+    return figure.add_subplot()
 
 
 def read_groups(groups: Any, T: int) -> NDArray[np.intp]:
@@ -119,25 +106,11 @@ def short_name(label: Any, longest: int = LONGEST) -> str:
 
 
 def draw_lines(ax: Axes, segments: Array, *, widths: Any, colours: Any, dashed: bool = False) -> None:
-    """Many lines at once, behind the marks, in the plane or in space: (E, 2, dimensions)."""
+    """Many lines (E, 2, 2) at once, behind the marks."""
     from matplotlib.collections import LineCollection
 
-    style: Any = {"linewidths": widths, "colors": colours, "zorder": 1}
-    style |= {"linestyles": (0, (3, 2))} if dashed else {"capstyle": "round"}
-    if is_3d(ax):
-        from mpl_toolkits.mplot3d.art3d import Line3DCollection  # type: ignore[import-untyped]
-
-        # Out of the layout: where lines in space fall on paper is known only once it is done.
-        ax.add_collection(Line3DCollection(list(segments), **style)).set_in_layout(False)
-    else:
-        ax.add_collection(LineCollection(list(segments), **style))
-
-
-def draw_marks(ax: Axes, points: Array, **style: Any) -> None:
-    """Marks in the plane or in space."""
-    scatter: Any = ax.scatter
-    depth = {"depthshade": False} if is_3d(ax) else {}
-    scatter(*points.T, **depth, **style).set_in_layout(not depth)
+    style: Any = {"linestyles": (0, (3, 2))} if dashed else {"capstyle": "round"}
+    ax.add_collection(LineCollection(list(segments), linewidths=widths, colors=colours, zorder=1, **style))
 
 
 def rgba(colour: str, alpha: Any) -> Array:
@@ -162,49 +135,25 @@ def loop_marker() -> Any:
     return Path(np.asarray(circle.vertices) + np.array([0.0, 1.0]), circle.codes)
 
 
-def settled(ax: Axes) -> Any:
-    """A renderer, after the figure has found its layout: positions and sizes in pixels are final."""
-    figure: Any = ax.figure.canvas.figure
-    figure.draw_without_rendering()
-    return figure._get_renderer() if hasattr(figure, "_get_renderer") else figure.canvas.get_renderer()
-
-
-def projected(ax: Axes, points: Array) -> Array:
-    """Points (T, 2 or 3) in pixels."""
-    if is_3d(ax):
-        from mpl_toolkits.mplot3d.proj3d import proj_transform  # type: ignore[import-untyped]
-
-        x, y, _ = proj_transform(*points.T, ax.get_proj())  # type: ignore[attr-defined]
-        points = np.column_stack([x, y])
+def in_pixels(ax: Axes, points: Array) -> Array:
+    """Points (T, 2) in pixels."""
     return np.asarray(ax.transData.transform(points), dtype=np.float64)
-
-
-def write_beside(ax: Axes, point: Array, offset: Array, text: str, **style: Any) -> None:
-    """Text centred at an offset, in points, from a point in the plane or in space."""
-    style = {"ha": "center", "va": "center", "zorder": 10, "parse_math": False, **style}
-    if not is_3d(ax):
-        ax.annotate(text, tuple(point), xytext=tuple(offset), textcoords="offset points", **style)
-        return
-    # The step in space that looks like the offset from here.
-    moved = projected(ax, np.vstack([point, point + 1e-4 * np.eye(3)]))
-    step = np.linalg.pinv((moved[1:] - moved[0]).T / 1e-4) @ (offset * ax.figure.dpi / 72)
-    in_space: Any = ax
-    in_space.text(*(point + step), text, **style).set_in_layout(False)
 
 
 def text_sizes(ax: Axes, texts: Iterable[str], size: float) -> Array:
     """Width and height of texts in pixels."""
+    from matplotlib.backends.backend_agg import RendererAgg
     from matplotlib.font_manager import FontProperties
 
-    renderer = settled(ax)
+    renderer = RendererAgg(1, 1, ax.figure.dpi)
     font = FontProperties(size=size)
     sizes = [renderer.get_text_width_height_descent(text, font, False)[:2] for text in texts]
     return np.array(sizes, dtype=np.float64).reshape(-1, 2)
 
 
 def extent_in_points(ax: Axes) -> tuple[float, float]:
-    """Width and height of the axes in points, 72 to the inch."""
-    settled(ax)
+    """Width and height of the axes in points, 72 to the inch, once the figure has found its layout."""
+    ax.figure.canvas.figure.draw_without_rendering()
     box = ax.get_window_extent()
     scale = 72 / ax.figure.dpi
     return box.width * scale, box.height * scale
@@ -226,30 +175,13 @@ def bare(ax: Axes, *sides: str) -> None:
 
 
 def without_ticks(ax: Axes, points: Array) -> None:
-    """Positions without units: no ticks, equal scales, room at the rim; in space a faint box for depth."""
-    if not is_3d(ax):
-        ax.set_axis_off()
-        ax.set_aspect("equal", adjustable="datalim")
-        # Equal scales may take margins away again, but not data: room for marks and loops at the rim counts as such.
-        room = 0.1 * np.ptp(points, axis=0).max(initial=0.0)
-        ax.update_datalim(np.vstack([points - room, points + room]))
-        ax.margins(0.01)
-        return
-    in_space: Any = ax
-    for axis in (in_space.xaxis, in_space.yaxis, in_space.zaxis):
-        axis.set_ticklabels([])
-        axis.set_tick_params(length=0)
-        axis.set_pane_color((0.97, 0.97, 0.97, 1.0))
-        axis._axinfo["grid"].update(color="#E4E4E4", linewidth=0.5)
-        axis._axinfo["tick"].update(inward_factor=0.0, outward_factor=0.0)
-        axis.line.set_color("#C8C8C8")
-    half = (points.max(axis=0) - points.min(axis=0)) / 2
-    half = 1.05 * np.maximum(half, 0.15 * max(half.max(), 1e-9))  # a flat cloud still has a box
-    middle = (points.max(axis=0) + points.min(axis=0)) / 2
-    x, y, z = np.column_stack([middle - half, middle + half])
-    in_space.set(xlim=x, ylim=y, zlim=z, box_aspect=half)
-    in_space.computed_zorder = False  # lines behind marks, names before them
-    in_space.M = in_space.get_proj()  # else the layout would look at the new limits through the old projection
+    """Positions without units: no ticks, equal scales, room at the rim."""
+    ax.set_axis_off()
+    ax.set_aspect("equal", adjustable="datalim")
+    # Equal scales may take margins away again, but not data: room for marks and loops at the rim counts as such.
+    room = 0.1 * np.ptp(points, axis=0).max(initial=0.0)
+    ax.update_datalim(np.vstack([points - room, points + room]))
+    ax.margins(0.01)
 
 
 def legend_above(ax: Axes) -> None:

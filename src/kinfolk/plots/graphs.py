@@ -1,4 +1,4 @@
-"""Task graphs and embeddings, in the plane or in space."""
+"""Task graphs and embeddings in the plane."""
 
 from __future__ import annotations
 
@@ -41,21 +41,20 @@ def plot_graph(
 
     Parameters
     ----------
-    coordinates : positions (T, 2), or (T, 3) for a picture in space, or what `embed` returns; by default tasks that
-        pull on each other lie near each other
+    coordinates : positions (T, 2), or what `embed` returns; by default tasks that pull on each other lie near each other
     groups : a number per task for the colours, below 0 for outliers; by default the communities of the graph
     labels : True writes all task names, False none; by default all of up to 60 tasks, and of more those of up to 40
         that have room
     highlight : tasks to mark with a dark ring, always named
     outliers : "loop" (a self-loop, as in the paper) or "ring" (dashed, around)
-    ax : axes to draw on, with projection="3d" for a picture in space; by default new ones
+    ax : axes to draw on; by default new ones
     """
     if outliers not in ("ring", "loop"):
         raise ValueError(f'outliers={outliers!r}: use "ring" or "loop"')
+    if coordinates is None:
+        coordinates = layout(graph, random_state=random_state)
     points = _coordinates(coordinates, len(graph.labels))
-    ax = canvas.new_axes(ax, projection="3d" if points is not None and points.shape[1] == 3 else None)
-    if points is None:
-        points = layout(graph, dimensions=3 if canvas.is_3d(ax) else 2, random_state=random_state)
+    ax = canvas.new_axes(ax)
     group = graph.groups() if groups is None else canvas.read_groups(groups, len(points))
     marked = _positions(graph.labels, highlight)
     canvas.without_ticks(ax, points)
@@ -82,7 +81,7 @@ def plot_embedding(
     highlight: Sequence[Any] = (),
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the points of `embed`, in the plane or in space, and the stress: how far to trust their distances.
+    """Draw the points of `embed` and the stress: how far to trust their distances.
 
     Parameters
     ----------
@@ -100,12 +99,13 @@ def plot_embedding(
     return ax
 
 
-def _coordinates(coordinates: Any, T: int) -> Array | None:
-    if coordinates is None:
-        return None
-    points = np.asarray(getattr(coordinates, "coordinates", coordinates), dtype=np.float64)
-    if points.ndim != 2 or points.shape[0] != T or points.shape[1] not in (2, 3):
-        raise ValueError(f"coordinates of shape {points.shape} for {T} tasks: give ({T}, 2), or ({T}, 3) for space")
+def _coordinates(given: Any, T: int) -> Array:
+    points = np.asarray(getattr(given, "coordinates", given), dtype=np.float64)
+    if points.shape != (T, 2):
+        raise ValueError(
+            f"coordinates of shape {points.shape} for {T} tasks: give ({T}, 2). Those of embed(..., dimensions=3) can be "
+            "drawn by any library that draws points in space"
+        )
     return points
 
 
@@ -122,19 +122,18 @@ def _positions(labels: NDArray[Any], wanted: Sequence[Any]) -> list[int]:
 def _draw_marks(ax: Axes, points: Array, group: NDArray[np.intp], marked: list[int], *, loop: bool) -> Array:
     """One mark per task, rings or loops for outliers; returns the radius of every mark with its ring, in points."""
     width, height = canvas.extent_in_points(ax)
-    share = 0.02 if canvas.is_3d(ax) else 0.05
-    size = float(np.clip(share * min(width, height) ** 2 / max(len(points), 1), 14, 380))
+    size = float(np.clip(0.05 * min(width, height) ** 2 / max(len(points), 1), 14, 380))
     colours = np.array(canvas.group_colours(group))
     shapes = np.array([canvas.group_marker(g) for g in group])
     rim: Any = {"edgecolors": "white", "linewidths": 0.8, "zorder": 3}
     for shape in np.unique(shapes).tolist():
         here = shapes == shape
-        canvas.draw_marks(ax, points[here], s=size, c=colours[here].tolist(), marker=shape, **rim)
+        ax.scatter(*points[here].T, s=size, c=colours[here].tolist(), marker=shape, **rim)
     ring: Any = {"marker": canvas.loop_marker(), "s": 9 * size} if loop else {"s": 2.4 * size, "linestyles": "--"}
     if (group < 0).any():
-        canvas.draw_marks(ax, points[group < 0], fc="none", edgecolors="#707070", linewidths=1.0, zorder=2, **ring)
+        ax.scatter(*points[group < 0].T, fc="none", edgecolors="#707070", linewidths=1.0, zorder=2, **ring)
     if marked:
-        canvas.draw_marks(ax, points[marked], fc="none", edgecolors="black", s=1.7 * size, linewidths=1.6, zorder=2.5)
+        ax.scatter(*points[marked].T, fc="none", edgecolors="black", s=1.7 * size, linewidths=1.6, zorder=2.5)
     radius = np.full(len(points), np.sqrt(size) / 2)
     radius[group < 0] *= 1.5
     radius[marked] *= 1.4
@@ -183,6 +182,5 @@ def _names(ax: Axes, labels: NDArray[Any], group: NDArray[np.intp]) -> Names:
 def _remark(ax: Axes, text: str) -> None:
     """A line at the lower left, above those that stand there."""
     below = sum(written.get_gid() == REMARK for written in ax.texts)
-    write: Any = ax.text2D if canvas.is_3d(ax) else ax.text  # type: ignore[attr-defined]
     height = 0.01 + 10 * below / canvas.extent_in_points(ax)[1]
-    write(0.01, height, text, transform=ax.transAxes, fontsize=7, color="#606060", va="bottom", gid=REMARK)
+    ax.text(0.01, height, text, transform=ax.transAxes, fontsize=7, color="#606060", va="bottom", gid=REMARK)

@@ -45,7 +45,7 @@ def write_names(
     """
     sizes = canvas.text_sizes(ax, names.texts, names.size)
     dots = ax.figure.dpi / 72
-    marks = canvas.projected(ax, points)
+    marks = canvas.in_pixels(ax, points)
     if (sizes[order] <= 1.6 * radius.min() * dots).all():
         places = {t: marks[t] for t in order}
         style: Any = [{"color": canvas.text_on(names.colours[t]), "weight": "bold"} for t in order]
@@ -55,9 +55,10 @@ def write_names(
         lines = away_from @ marks / np.maximum(degree, TINY) - np.where(degree > 0, marks, 0.0)
         places = place_names(marks, radius * dots, sizes + 2, order, frame, away_from=lines, keep=keep, near=near)
         style = [{"color": canvas.INK, "path_effects": canvas.halo()}] * len(places)
+    centred: Any = {"textcoords": "offset points", "ha": "center", "va": "center", "zorder": 10, "parse_math": False}
     for (t, centre), how in zip(places.items(), style, strict=True):
-        offset = (centre - marks[t]) / dots
-        canvas.write_beside(ax, points[t], offset, names.texts[t], fontsize=names.size, **how)
+        offset = tuple((centre - marks[t]) / dots)
+        ax.annotate(names.texts[t], tuple(points[t]), xytext=offset, fontsize=names.size, **centred, **how)
     return len(places)
 
 

@@ -16,17 +16,17 @@ class Placed(Protocol):
 
     @property
     def coordinates(self) -> Array:
-        """Points (T, dimensions)."""
+        """Points (T, 2)."""
 
 
-def layout(graph: TaskGraph, *, dimensions: int = 2, random_state: int = 0) -> Array:
-    """Positions (T, dimensions) by springs along edges and repulsion between all pairs; outliers on the rim.
+def layout(graph: TaskGraph, *, random_state: int = 0) -> Array:
+    """Positions (T, 2) by springs along edges and repulsion between all pairs; outliers on the rim.
 
     Every round costs T^2; by default there are 300, and fewer for more than 300 tasks.
     """
     T = len(graph.labels)
     rng = np.random.default_rng(random_state)
-    xy = _start(graph.groups(), dimensions, rng)
+    xy = _start(graph.groups(), rng)
     A = graph.adjacency / max(graph.adjacency.max(), TINY) if graph.adjacency.nnz else graph.adjacency
     attraction = np.sqrt(A.toarray())
     k = 1.6 / np.sqrt(max(T, 1))
@@ -39,13 +39,11 @@ def layout(graph: TaskGraph, *, dimensions: int = 2, random_state: int = 0) -> A
     return xy
 
 
-def _start(groups: Any, dimensions: int, rng: np.random.Generator) -> Array:
+def _start(groups: Any, rng: np.random.Generator) -> Array:
     """Groups around a circle, members near their group."""
     angle = 2 * np.pi * (groups + 1) / (groups.max(initial=0) + 2)
     radius = np.where(groups < 0, 1.3, 0.6)[:, None]
-    start = 0.3 * rng.normal(size=(len(groups), dimensions))
-    start[:, :2] += radius * np.column_stack([np.cos(angle), np.sin(angle)])[:, :dimensions]
-    return start
+    return 0.3 * rng.normal(size=(len(groups), 2)) + radius * np.column_stack([np.cos(angle), np.sin(angle)])
 
 
 def separated(points: Array, *, gap: float | None = None, rounds: int = 200) -> Array:

@@ -11,7 +11,6 @@ from scipy import sparse
 from kinfolk._version import __version__
 from kinfolk.explain.contributions import contributions
 from kinfolk.explain.kin import Kinship, kinship
-from kinfolk.explain.roles import roles
 from kinfolk.explain.summary import SAID, each_group, standard_errors
 from kinfolk.judge.of_model import is_map, task_word
 from kinfolk.methods.gamtl.defaults import feature_scale
@@ -185,7 +184,6 @@ def _table(model: Model, group: NDArray[np.intp], errors: TaskErrors | None, sho
         graph = model.structure.graph()
         columns += [
             ("neighbors", "neighbours", "in the fitted graph", np.diff(graph.adjacency.indptr).tolist()),
-            *_roles(model),
             ("degree", "degree", "sum of edge weights", short(graph.degree, 3)),
         ]
     if errors is not None:
@@ -206,12 +204,6 @@ def _table(model: Model, group: NDArray[np.intp], errors: TaskErrors | None, sho
         "columns": [{"key": key, "label": label, "help": text} for key, label, text, _ in columns],
         "tasks": values,
     }
-
-
-def _roles(model: Model) -> list[tuple[str, str, str, Any]]:
-    """What tasks are in the graph, unless all are the same."""
-    roles = role_names(model)
-    return [("role", "role", "a bridge has much of its weight in other groups", roles)] if len(set(roles)) > 1 else []
 
 
 def _features(model: Model, n_tasks: int) -> NDArray[np.intp]:
@@ -301,9 +293,3 @@ def top_shares(model: Model) -> list[Any] | None:
         others = short([found.prior[k], own[k], found.trunk[k]], 3)
         listed[t] = [position[sources].tolist(), short(found.shares[k, sources], 3), *others]
     return listed
-
-
-def role_names(model: Model) -> list[str]:
-    """What every task is in the graph: alone, a bridge between groups, or a member of one."""
-    names = {(True, False): "alone", (False, True): "bridge", (False, False): "member"}
-    return [names[role.outlier, role.bridge] for role in roles(model)]
