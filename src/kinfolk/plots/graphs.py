@@ -41,7 +41,7 @@ def plot_graph(
 
     Parameters
     ----------
-    coordinates : positions (T, 2), or what `embed` returns; by default tasks that pull on each other lie near each other
+    coordinates : positions (T, 2), or what `embed` returns; by default tasks that pull on each other are neighbours
     groups : a number per task for the colours, below 0 for outliers; by default the communities of the graph
     labels : True writes all task names, False none; by default all of up to 60 tasks, and of more those of up to 40
         that have room
@@ -103,8 +103,8 @@ def _coordinates(given: Any, T: int) -> Array:
     points = np.asarray(getattr(given, "coordinates", given), dtype=np.float64)
     if points.shape != (T, 2):
         raise ValueError(
-            f"coordinates of shape {points.shape} for {T} tasks: give ({T}, 2). Those of embed(..., dimensions=3) can be "
-            "drawn by any library that draws points in space"
+            f"coordinates of shape {points.shape} for {T} tasks: give ({T}, 2). Those of embed(..., dimensions=3) "
+            "can be drawn by any library that draws points in space"
         )
     return points
 
