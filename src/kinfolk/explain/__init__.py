@@ -8,11 +8,11 @@ from kinfolk.explain.coefficients import (
     group_profile,
     shared_features,
 )
-from kinfolk.explain.confidence import EdgeConfidence, edge_confidence
+from kinfolk.explain.confidence import EdgeConfidence, SureEdge, edge_confidence, sure_edges
 from kinfolk.explain.contributions import Contribution, Contributions, contributions
 from kinfolk.explain.gains import TaskGains, task_gains
 from kinfolk.explain.groups import Community, communities, group_sentences, outliers
-from kinfolk.explain.kin import Kinship, SureEdge, kinship, sure_edges
+from kinfolk.explain.kin import Kinship, kinship
 from kinfolk.explain.summary import Summary, account, coef_frame, get_feature_names_out, summary
 
 __all__ = [

@@ -31,12 +31,12 @@ Pairs = tuple[Index, Index]  # positions of both tasks
 
 @dataclass(frozen=True, eq=False)
 class Messages:
-    """What every task says about the common part of its group, at W widths of the groups, for S chains.
+    """What every task says about the common part of its group, at W widths of the groups.
 
     Attributes
     ----------
-    bordered : (S, T, W, r + 1, r + 1), N with u as its last row; see `kinfolk.explain.kin`. The last column is not read
-    constant : (S, W), log likelihood of all tasks that does not depend on the grouping, but on the width
+    bordered : (T, W, r + 1, r + 1), N with u as its last row; see `kinfolk.explain.kin`. The last column is not read
+    constant : (W,), log likelihood of all tasks that does not depend on the grouping, but on the width
     """
 
     bordered: Array
@@ -44,23 +44,23 @@ class Messages:
 
 
 def together(
-    said: Messages, rngs: Sequence[np.random.Generator], pairs: Pairs, *, uncounted: int, counted: int
+    messages: Messages, rngs: Sequence[np.random.Generator], pairs: Pairs, *, uncounted: int, counted: int
 ) -> Array:
     """Share of drawn groupings in which the two tasks of every pair are in one group, (S, pairs).
 
     Parameters
     ----------
-    said : what tasks say at every width that groups may have, the widest last; the width is drawn as well
+    messages : what tasks say at every width that groups may have, the widest last; the width is drawn as well
     rngs : one for every chain
     uncounted, counted : Gibbs steps per task before groupings are counted, at least one, and then
     """
-    T = said.bordered.shape[1]
+    T = len(messages.bordered)
     sweeps = uncounted + counted
     order = np.stack([rng.permuted(np.tile(np.arange(T), (sweeps, 1)), axis=1) for rng in rngs], axis=-1)
     chance = np.stack([rng.random((sweeps, T + 2)) for rng in rngs], axis=-1)
-    chains = _Chains(said)
+    chains = _Chains(messages, len(rngs))
     i, j = pairs
-    found = np.zeros((len(rngs), len(i)))
+    counts = np.zeros((len(rngs), len(i)))
     for sweep in range(sweeps):
         for t, random in zip(order[sweep], chance[sweep, :T], strict=True):
             # In the first sweep all go into groups: starting from lone tasks, weak groups took 40 sweeps to form.
@@ -69,19 +69,18 @@ def together(
         chains.draw_width(chance[sweep, T + 1])
         if sweep >= uncounted:
             group = chains.member[:, i]
-            found += (group == chains.member[:, j]) & (group >= 0)
-    return found / counted
+            counts += (group == chains.member[:, j]) & (group >= 0)
+    return counts / counted
 
 
 class _Chains:
-    """One grouping of all tasks per chain, with the sums over every group; at first all tasks stand alone."""
+    """One grouping of all tasks in each of S chains, with sums over every group; at first all tasks stand alone."""
 
-    def __init__(self, said: Messages) -> None:
-        S, T, W, q, _ = said.bordered.shape
-        self.said = said
+    def __init__(self, messages: Messages, S: int) -> None:
+        T, W, q, _ = messages.bordered.shape
+        self.messages = messages
         self.chain = np.arange(S)
-        # One width at a time: it takes copies of what all tasks say.
-        self.alone = np.stack([evidence(said.bordered[:, :, w] + np.eye(q)) for w in range(W)], axis=-1)
+        self.alone = evidence(messages.bordered + np.eye(q))
         self.member: Index = np.full((S, T), -1)  # -1 stands alone
         self.width = np.full(S, W - 1)
         self.alpha = np.ones(S)
@@ -91,9 +90,9 @@ class _Chains:
 
     def draw(self, t: Index, random: Array, *, may_stand_alone: bool = True) -> None:
         """A place for one task per chain given those of all others: alone, in an old group, or in a new one."""
-        said = self.said.bordered[self.chain, t, self.width]
-        alone = self.alone[self.chain, t, self.width]
-        gain = self._gains_without(t, said)
+        message = self.messages.bordered[t, self.width]
+        alone = self.alone[t, self.width]
+        gain = self._gains_without(t, message)
         grouped = self.size.sum(axis=1)
         K = self.size.shape[1]
         weight = np.empty((len(t), K + 2))
@@ -105,40 +104,40 @@ class _Chains:
         chosen = _drawn(weight, random)
         self.member[self.chain, t] = np.where(chosen < K, chosen, -1)
         old = np.flatnonzero(chosen < K)
-        self._join(old, chosen[old], said[old], gain[old, chosen[old]])
+        self._join(old, chosen[old], message[old], gain[old, chosen[old]])
         new = np.flatnonzero(chosen == K)
         if len(new):
-            self._open(new, t[new], said[new], alone[new])
+            self._open(new, t[new], message[new], alone[new])
 
-    def _gains_without(self, t: Index, said: Array) -> Array:
+    def _gains_without(self, t: Index, message: Array) -> Array:
         """Take a task per chain out of its group; how much the evidence of every group then gains by it."""
-        own = self.member[self.chain, t]
-        inside = np.flatnonzero(own >= 0)
-        self.size[inside, own[inside]] -= 1
-        self.sums[inside, own[inside]] -= said[inside]
+        left = self.member[self.chain, t]
+        inside = np.flatnonzero(left >= 0)
+        self.size[inside, left[inside]] -= 1
+        self.sums[inside, left[inside]] -= message[inside]
         s, g = np.nonzero(self.size)
-        home = g == own[s]
+        home = g == left[s]
         # What its own group has with the task is known; what it has without it is not. In the others it is the reverse.
-        asked = self.sums[s, g]
-        asked[~home] += said[s[~home]]
-        found = evidence(asked)
+        sums = self.sums[s, g]
+        sums[~home] += message[s[~home]]
+        other = evidence(sums)
         gain = np.zeros(self.size.shape)
-        gain[s, g] = np.where(home, -1, 1) * (found - self.held[s, g])
-        self.held[s[home], g[home]] = found[home]
+        gain[s, g] = np.where(home, -1, 1) * (other - self.held[s, g])
+        self.held[s[home], g[home]] = other[home]
         return gain
 
-    def _join(self, s: Index, group: Index, said: Array, gain: Array) -> None:
+    def _join(self, s: Index, group: Index, message: Array, gain: Array) -> None:
         self.size[s, group] += 1
-        self.sums[s, group] += said
+        self.sums[s, group] += message
         self.held[s, group] += gain
 
-    def _open(self, s: Index, t: Index, said: Array, alone: Array) -> None:
+    def _open(self, s: Index, t: Index, message: Array, alone: Array) -> None:
         """A group for one task in some chains."""
         slot = np.argmin(self.size[s], axis=1)
         self.member[s, t] = slot
-        self.sums[s, slot] = np.eye(said.shape[-1])  # what its last tasks left there is rounding
+        self.sums[s, slot] = np.eye(message.shape[-1])  # what its last tasks left there is rounding
         self.held[s, slot] = 0.0
-        self._join(s, slot, said, alone)
+        self._join(s, slot, message, alone)
         if self.size.all(axis=1).any():  # there must be room for one more
             self.size, self.held, self.sums = (
                 np.concatenate([full, np.zeros_like(full)], axis=1) for full in (self.size, self.held, self.sums)
@@ -153,17 +152,16 @@ class _Chains:
 
     def draw_width(self, random: Array) -> None:
         """The width of the groups, given their tasks; sums are made anew, which also rids them of rounding."""
-        S, T, W, q, _ = self.said.bordered.shape
-        K = self.size.shape[1]
+        T, W, q, _ = self.messages.bordered.shape
+        S, K = self.size.shape
         chain, t = np.nonzero(self.member >= 0)
-        places = chain * K + self.member[chain, t], chain * T + t
-        gather = sparse.csr_array((np.ones(len(t)), places), shape=(S * K, S * T))
-        sums = (gather @ self.said.bordered.reshape(S * T, -1)).reshape(S, K, W, q, q) + np.eye(q)
+        gather = sparse.csr_array((np.ones(len(t)), (chain * K + self.member[chain, t], t)), shape=(S * K, T))
+        sums = (gather @ self.messages.bordered.reshape(T, -1)).reshape(S, K, W, q, q) + np.eye(q)
         held = np.zeros((S, K, W))
-        there = self.size > 0
-        held[there] = evidence(sums[there])
-        lone = np.where((self.member < 0)[:, :, None], self.alone, 0.0).sum(axis=1)
-        self.width = _drawn(held.sum(axis=1) + lone + self.said.constant, random)
+        occupied = self.size > 0
+        held[occupied] = evidence(sums[occupied])
+        alone = np.where((self.member < 0)[:, :, None], self.alone, 0.0).sum(axis=1)
+        self.width = _drawn(held.sum(axis=1) + alone + self.messages.constant, random)
         self.held = held[self.chain, :, self.width]
         self.sums = sums[self.chain, :, self.width]
 

@@ -18,9 +18,8 @@ be false.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -28,13 +27,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, logit
 
-from kinfolk.explain.groupings import Index, Messages, evidence_beyond_rounding, together
-from kinfolk.explain.joint import Joint, graph_of, joint_behind, own_residuals, position
+from kinfolk.explain.groupings import Index, Messages, Pairs, evidence_beyond_rounding, together
+from kinfolk.explain.joint import Joint, joint_behind, own_residuals, position
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
-from kinfolk.methods.structures import heaviest_edges
 from kinfolk.methods.uncertainty import moderated
 from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.rows.splits import generator
 from kinfolk.solvers.batched import square_root, times
 from kinfolk.solvers.centre import blocks_around_centre
 from kinfolk.solvers.mixed import mixed_model
@@ -63,15 +62,6 @@ BLOCK = 4_000_000  # numbers of the matrices of pairs that are held at a time
 
 # Command line, summary and page ask for the same: a model is judged once.
 _KNOWN: WeakKeyDictionary[Model, dict[int, Kinship | None]] = WeakKeyDictionary()
-
-
-class SureEdge(NamedTuple):
-    """An edge with the probability that its tasks are kin; a list of these makes a data frame."""
-
-    task: Any
-    neighbor: Any
-    weight: float
-    confidence: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,35 +154,33 @@ def _judged(model: Model, random_state: Any) -> Kinship | None:
     if model.gram is None or not 4 <= model.seen.sum() <= MOST_TASKS:
         return None
     T = len(model.labels)
-    population = population_of(model.known, related(model), joint_behind(model))
-    rng = np.random.default_rng(random_state)
-    p_value = 1.0 if population is None else population.p_value(rng)
+    at = np.flatnonzero(model.seen)
+    i, j = np.triu_indices(len(at), k=1)
     probability = np.zeros((T, T))
-    if population is not None and p_value <= TEST_LEVEL:
-        at = np.flatnonzero(model.seen)
-        i, j = np.triu_indices(len(at), k=1)
-        chains = rng.spawn(min(CHAINS, population.at_once(len(i))))
-        said = population.messages([model.known] * len(chains), population.noise)
-        uncounted = int(np.clip(STEPS // len(at), *SWEEPS))
-        counted = -(-COUNTED * uncounted // len(chains))
-        drawn = together(said, chains, (i, j), uncounted=uncounted, counted=counted)
-        probability[at[i], at[j]] = drawn.mean(axis=0)
-        probability += probability.T
-    return Kinship(probability, model.labels, p_value)
+    p_value, probability[at[i], at[j]] = kinship_of_pairs(model, (i, j), random_state)
+    return Kinship(probability + probability.T, model.labels, p_value)
 
 
-def sure_edges(model: Fitted) -> list[SureEdge]:
-    """The edges of a fitted graph, heaviest first, each with the probability that its tasks are kin.
+def kinship_of_pairs(
+    model: Model, pairs: Pairs, random_state: Any, *, groupings: int | None = None
+) -> tuple[float, Array]:
+    """The p-value of the test for kin, and the probability that two tasks are kin for pairs of the tasks with rows.
 
-    NaN where `kinship` does not judge, beyond 400 tasks.
+    Parameters
+    ----------
+    pairs : positions of both tasks among those with rows
+    groupings : how many are drawn at least; by default a few per task, as their number decides how far chains go
     """
-    graph = graph_of(model, "edges")
-    known = kinship(model)
-    i, j, weight = heaviest_edges(graph.adjacency)
-    sure = np.full(len(i), np.nan) if known is None else known.probability[i, j]
-    names = graph.labels.tolist()
-    ends = zip(i.tolist(), j.tolist(), weight.tolist(), sure.tolist(), strict=True)
-    return [SureEdge(names[a], names[b], w, c) for a, b, w, c in ends]
+    rng = np.random.default_rng(random_state if isinstance(random_state, int) else generator(random_state))
+    population = population_of(model.known, related(model), joint_behind(model))
+    p_value = 1.0 if population is None else population.p_value(rng)
+    if population is None or p_value > TEST_LEVEL:
+        return p_value, np.zeros(len(pairs[0]))
+    chains = rng.spawn(min(CHAINS, population.at_once(len(pairs[0]))))
+    uncounted = int(np.clip(STEPS // len(population.noise), *SWEEPS))
+    counted = -(-(groupings or COUNTED * uncounted) // len(chains))
+    shares = together(population.messages(), chains, pairs, uncounted=uncounted, counted=counted)
+    return p_value, shares.mean(axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +203,7 @@ class CommonPopulation:
 
     def ratios(self, b: Array, tasks: Index) -> Array:
         """Log likelihood ratios (pairs, S) of the pairs i < j of tasks, for S sets of their statistics b (S, T, d)."""
-        u, N, _ = self._said(self.gram.G[tasks], b, self.noise[tasks], WITHIN[-1])
+        u, N, _ = self._evidence_about_groups(self.gram.G[tasks], b, self.noise[tasks], WITHIN[-1])
         u = np.moveaxis(u, 0, -1)
         alone = _evidence_of_sets(u, N)
         i, j = np.triu_indices(len(tasks), k=1)
@@ -228,11 +216,8 @@ class CommonPopulation:
             found[start : start + step] = _evidence_of_sets(u[a] + u[c], N[a] + N[c]) - alone[a] - alone[c]
         return found
 
-    def _said(self, G: Array, b: Array, noise: Array, within: float) -> tuple[Array, Array, Array]:
-        """u, N and the constant of `Messages` for sets of statistics b (S, T, d) of tasks with this noise (T,).
-
-        All sets may have one G (T, d, d), and then have one N; or each its own.
-        """
+    def _evidence_about_groups(self, G: Array, b: Array, noise: Array, within: float) -> tuple[Array, Array, Array]:
+        """u (S, T, r), N (T, r, r) and the constant (S,) of `Messages`, for S sets of statistics b (S, T, d)."""
         value, vector = np.linalg.eigh(self.covariance)
         wide = value > LEAST_DIRECTION * max(float(value[-1]), TINY)
         R = vector[:, wide] * np.sqrt((1 - within) * value[wide])
@@ -249,21 +234,15 @@ class CommonPopulation:
         constant = 0.5 * np.einsum("...i,...ij,...j->...", away, K, away).sum(axis=-1) - 0.5 * logdet.sum(axis=-1)
         return h @ R, R.T @ H @ R, constant
 
-    def messages(self, grams: Sequence[GramStats], noise: Array) -> Messages:
-        """What every task says about the m of its group at all widths, in several sets of its statistics."""
-        # Fresh noise leaves the inputs as they are: their matrices are inverted once for all sets.
-        same = all(gram.G is grams[0].G for gram in grams)
-        rescaled = [gram.rescaled(self.scale) for gram in grams]
-        G = rescaled[0].G if same else np.stack([gram.G for gram in rescaled])
-        b = np.stack([gram.b for gram in rescaled])
-        noise = _at_least(noise, self.covariance)
-        by_width = [self._said(G, b, noise, within) for within in WITHIN]
-        S, T, r = by_width[0][0].shape
-        bordered = np.zeros((S, T, len(WITHIN), r + 1, r + 1))
+    def messages(self) -> Messages:
+        """What every task says about the m of its group at all widths."""
+        by_width = [self._evidence_about_groups(self.gram.G, self.gram.b[None], self.noise, width) for width in WITHIN]
+        T, r = by_width[0][0].shape[1:]
+        bordered = np.zeros((T, len(WITHIN), r + 1, r + 1))
         for w, (u, N, _) in enumerate(by_width):
-            bordered[:, :, w, :r, :r] = N
-            bordered[:, :, w, r, :r] = u
-        return Messages(bordered, np.stack([constant for *_, constant in by_width], axis=-1))
+            bordered[:, w, :r, :r] = N
+            bordered[:, w, r, :r] = u[0]
+        return Messages(bordered, np.concatenate([constant for *_, constant in by_width]))
 
     def p_value(self, rng: np.random.Generator) -> float:
         """Share of sets of unrelated tasks that look as related as these."""

@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from kinfolk.explain.kin import sure_edges
+from kinfolk.explain.confidence import sure_edges
 from kinfolk.files import write_text
 from kinfolk.methods.model import Fitted, as_model, structure_of
 from kinfolk.methods.structures import Edge, Structure, TaskGraph

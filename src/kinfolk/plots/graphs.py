@@ -125,15 +125,16 @@ def _draw_marks(ax: Axes, points: Array, group: NDArray[np.intp], marked: list[i
     size = float(np.clip(0.05 * min(width, height) ** 2 / max(len(points), 1), 14, 380))
     colours = np.array(canvas.group_colours(group))
     shapes = np.array([canvas.group_marker(g) for g in group])
+    x, y = points.T
     rim: Any = {"edgecolors": "white", "linewidths": 0.8, "zorder": 3}
     for shape in np.unique(shapes).tolist():
         here = shapes == shape
-        ax.scatter(*points[here].T, s=size, c=colours[here].tolist(), marker=shape, **rim)
+        ax.scatter(x[here], y[here], s=size, c=colours[here].tolist(), marker=shape, **rim)
     ring: Any = {"marker": canvas.loop_marker(), "s": 9 * size} if loop else {"s": 2.4 * size, "linestyles": "--"}
     if (group < 0).any():
-        ax.scatter(*points[group < 0].T, fc="none", edgecolors="#707070", linewidths=1.0, zorder=2, **ring)
+        ax.scatter(x[group < 0], y[group < 0], fc="none", edgecolors="#707070", linewidths=1.0, zorder=2, **ring)
     if marked:
-        ax.scatter(*points[marked].T, fc="none", edgecolors="black", s=1.7 * size, linewidths=1.6, zorder=2.5)
+        ax.scatter(x[marked], y[marked], fc="none", edgecolors="black", s=1.7 * size, linewidths=1.6, zorder=2.5)
     radius = np.full(len(points), np.sqrt(size) / 2)
     radius[group < 0] *= 1.5
     radius[marked] *= 1.4
