@@ -168,57 +168,51 @@ def group_profile(model: Fitted) -> list[GroupProfile]:
     joint = joint_of(as_model(model, "group_profile"), "group_profile")
     group = joint.graph.groups()
     labels = joint.gram.labels
+    names = feature_names(joint)
     return [
-        GroupProfile(g, tuple(labels[group == g].tolist()), marks_of(joint, group == g, group))
+        GroupProfile(g, tuple(labels[group == g].tolist()), marks_of(joint.coef, names, group == g, group, joint))
         for g in range(group.max() + 1)
     ]
 
 
-def marks_of(joint: Joint, inside: NDArray[np.bool_], group: NDArray[np.intp]) -> tuple[FeatureMark, ...]:
-    """What marks some tasks against all others of the groups, the most telling feature first."""
-    rest = (group >= 0) & ~inside
-    difference = error = np.full(joint.coef.shape[1], np.nan)
-    if rest.any():
-        difference, error = joint.contrast(inside / inside.sum() - rest / rest.sum())
-    return _marks(joint.coef, feature_names(joint), inside, group, (difference, error))
-
-
-def marks_by_scatter(
-    coef: Array, names: Sequence[Any], inside: NDArray[np.bool_], group: NDArray[np.intp]
+def marks_of(
+    coef: Array, names: Sequence[Any], inside: NDArray[np.bool_], group: NDArray[np.intp], joint: Joint | None = None
 ) -> tuple[FeatureMark, ...]:
-    """As `marks_of`, for many tasks: standard errors from how much the tasks of a group differ, which holds the noise.
+    """What marks some tasks against all others of the groups, the most telling feature first.
+
+    Standard errors are those of the noise in the `joint` problem; without one, or where its inverse is not kept, they
+    come from how much the tasks of a group differ, which holds the noise.
 
     Examples
     --------
     Two groups of two: both scatter by 1 around their means, which are 10 apart.
 
     >>> W = np.array([[1.0], [3.0], [11.0], [13.0]])
-    >>> marks_by_scatter(W, ["x"], np.arange(4) < 2, np.array([0, 0, 1, 1]))[0][4:6]
+    >>> marks_of(W, ["x"], np.arange(4) < 2, np.array([0, 0, 1, 1]))[0][4:6]
     (-10.0, 1.0)
     """
     rest = (group >= 0) & ~inside
     difference = error = np.full(coef.shape[1], np.nan)
-    if rest.any():
-        grouped = group >= 0
-        means = np.array([coef[group == g].mean(axis=0) for g in range(group.max() + 1)])
-        variance = np.mean((coef[grouped] - means[group[grouped]]) ** 2, axis=0)
-        difference = coef[inside].mean(axis=0) - coef[rest].mean(axis=0)
-        error = np.sqrt(variance * (1 / inside.sum() + 1 / rest.sum()))
-    return _marks(coef, names, inside, group, (difference, error))
-
-
-def _marks(
-    coef: Array, names: Sequence[Any], inside: NDArray[np.bool_], group: NDArray[np.intp], contrast: tuple[Array, Array]
-) -> tuple[FeatureMark, ...]:
-    difference, error = contrast
+    if rest.any() and joint is not None and joint.inverse.at_once:
+        difference, error = joint.contrast(inside / inside.sum() - rest / rest.sum())
+    elif rest.any():
+        difference, error = _contrast_by_scatter(coef, inside, rest, group)
     deviation = np.maximum(coef[group >= 0].std(axis=0), TINY)
     mean = coef[inside].mean(axis=0)
-    within = coef[inside].std(axis=0)
     distance = difference / deviation
-    known = np.isfinite(difference).all()
-    order = np.argsort(-np.abs(distance if known else mean), kind="stable")
-    columns = (mean, within, mean - difference, difference, error, distance)
+    order = np.argsort(-np.abs(distance if rest.any() else mean), kind="stable")
+    columns = (mean, coef[inside].std(axis=0), mean - difference, difference, error, distance)
     return tuple(FeatureMark(names[k], *(float(column[k]) for column in columns)) for k in order)
+
+
+def _contrast_by_scatter(
+    coef: Array, inside: NDArray[np.bool_], rest: NDArray[np.bool_], group: NDArray[np.intp]
+) -> tuple[Array, Array]:
+    grouped = group >= 0
+    means = np.array([coef[group == g].mean(axis=0) for g in range(group.max() + 1)])
+    variance = np.mean((coef[grouped] - means[group[grouped]]) ** 2, axis=0)
+    difference = coef[inside].mean(axis=0) - coef[rest].mean(axis=0)
+    return difference, np.sqrt(variance * (1 / inside.sum() + 1 / rest.sum()))
 
 
 def _verdicts(difference: Array, error: Array, unit: Array, confirmed: NDArray[np.bool_]) -> list[str]:
@@ -250,7 +244,7 @@ def feature_names(joint: Joint) -> list[Any]:
 def _seen(model: Model, joint: Joint, name: Any) -> int:
     """Position of a task among those with rows."""
     position(model.labels, name)
-    found = np.flatnonzero(joint.gram.labels == name)
-    if not len(found):
+    at = np.flatnonzero(joint.gram.labels == name)
+    if not len(at):
         raise ValueError(f"task {name!r} had no target in fit: it has no coefficients of its own to compare")
-    return int(found[0])
+    return int(at[0])

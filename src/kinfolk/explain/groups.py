@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from kinfolk.explain.coefficients import ERROR_RATE, FeatureMark, marks_by_scatter, marks_of
+from kinfolk.explain.coefficients import ERROR_RATE, FeatureMark, feature_names, marks_of
 from kinfolk.explain.joint import graph_of, joint_behind
 from kinfolk.explain.kin import SURE, Kinship, kinship
 from kinfolk.methods.model import Fitted, Model, as_model
@@ -18,7 +18,6 @@ from kinfolk.threads import on_few_threads
 from kinfolk.words import cut, decimals, listed
 
 MARKS = 3  # features in a sentence
-UNKNOWNS = 5_000  # T times d up to which differences have exact standard errors
 LONERS = 20  # tasks that stand alone of which each gets a sentence
 TELLING = 0.5  # standard deviations over all tasks from which a difference is worth a word
 HARDLY = 0.1  # of the coefficient of others: below that a feature hardly matters
@@ -137,7 +136,7 @@ class _Apart:
     def __init__(self, model: Model, group: NDArray[np.intp]) -> None:
         # Beside splines the graph is one of slopes; basis functions have no slopes.
         self.nameless = model.columns is not None and model.columns.basis is not None and not model.curve_terms
-        self.joint = None if self.nameless or model.coef.size > UNKNOWNS else joint_behind(model)
+        self.joint = None if self.nameless else joint_behind(model)
         self.texts = set() if model.columns is None else model.columns.categories
         self.model = model
         self.group = group
@@ -170,10 +169,10 @@ class _Apart:
         within = np.isin(np.flatnonzero(seen), inside)  # nothing is known of tasks without rows
         if not within.any() or not (group >= 0).any():
             return ()
-        if self.joint is not None:
-            return marks_of(self.joint, within, group)
+        if self.joint is not None and self.joint.inverse.at_once:
+            return marks_of(self.joint.coef, feature_names(self.joint), within, group, self.joint)
         names = self.model.feature_names[self.model.curve_terms :]
-        return marks_by_scatter(self.model.attributes["coef_"][seen], names, within, group)
+        return marks_of(self.model.attributes["coef_"][seen], names, within, group)
 
 
 def _tells(mark: FeatureMark, count: int) -> bool:

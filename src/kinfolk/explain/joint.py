@@ -23,8 +23,7 @@ from kinfolk.solvers.batched import times, transposed_times
 from kinfolk.solvers.centre import column_sizes
 from kinfolk.solvers.weights import solve_system
 
-DENSE_UNKNOWNS = 2000  # dT up to which the inverse of the weight system is formed
-PROBES = 30  # random vectors that estimate them beyond
+PROBES = 30  # random vectors that estimate degrees of freedom where the inverse of the system is not kept
 PROBE_RESIDUAL = 1e-4  # of their systems: so few random vectors give two digits at most
 NO_INPUT = 1e-10  # of the largest eigenvalue of a G_t: directions with less have no rows, only rounding
 OWN_ROWS = 10  # degrees of freedom from which a task's own residuals alone give its noise
@@ -80,20 +79,16 @@ class Joint:
     def noise(self) -> Array:
         """Variance of the noise of every task: from its own least squares, which needs no kin, or else the joint fit.
 
-        The latter, residuals over n_t minus degrees of freedom, is too large for a task tied to others unlike it.
+        The latter, residuals over n_t minus degrees of freedom, is too large for a task tied to others unlike it, and
+        counts for no less than its median over tasks: few rows may look exact by chance.
         """
         rows: Array = self.gram.n - (self.part.intercept == "free")
         # At least one, or a task with fewer rows than unknowns would have no noise.
-        left = np.maximum(rows - degrees_of_freedom(self.inverse), 1.0)
+        spare = np.maximum(rows - degrees_of_freedom(self.inverse), 1.0)
+        joint = task_loss(self.problem.equations, self.part.V) / spare
         squared, dof = own_residuals(self._used)
-        joint = task_loss(self.problem.equations, self.part.V) / left
-        return np.where(dof >= OWN_ROWS, squared / np.maximum(dof, 1.0), joint)
-
-    @cached_property
-    def cautious_noise(self) -> Array:
-        """As `noise`, but at least its median for tasks of few rows, which may look exact by chance."""
-        _, dof = own_residuals(self._used)
-        return np.where(dof >= OWN_ROWS, self.noise, np.maximum(self.noise, np.median(self.noise)))
+        noise = np.where(dof >= OWN_ROWS, squared / np.maximum(dof, 1.0), joint)
+        return np.where(dof >= OWN_ROWS, noise, np.maximum(noise, np.median(noise)))
 
     @property
     def _used(self) -> GramStats:
@@ -109,14 +104,9 @@ class Joint:
         The weights are linear in the targets, W = M^-1 b with cov(b_t) = noise_t G_t, so with S = M^-1 (c x I)
         the covariance of the contrast is sum_t noise_t S_t' G_t S_t. It has the noise, not the bias of the coupling.
         """
-        system = self.inverse.system
-        if system.b.size <= DENSE_UNKNOWNS:
-            S = np.zeros(self.inverse.G.shape)
-            for t in np.flatnonzero(c).tolist():
-                S += c[t] * self.inverse.columns(t)
-        else:
-            columns = [solve_system(replace(system, b=np.outer(c, e))).value for e in np.eye(system.b.shape[1])]
-            S = np.stack(columns, axis=2)
+        S = np.zeros(self.inverse.G.shape)
+        for t in np.flatnonzero(c).tolist():
+            S += c[t] * self.inverse.columns(t)
         # G of the normal equations, so an intercept column is part of the noise of b.
         C = np.einsum("t,tij,tia,tjb->ab", self.noise, self.problem.equations.G, S, S, optimize=True)
         return c @ self.coef, self.standard_errors(C)
@@ -226,15 +216,15 @@ def spectrum(G: Array) -> tuple[Array, NDArray[np.float64]]:
 def degrees_of_freedom(inverse: GraphInverse) -> Array:
     """tr(G_t (M^-1)_tt) of every task: how many of its rows the joint fit uses up.
 
-    Exact from the inverse of the dT x dT matrix M; for large ones the mean over random signs z of z_t'(M^-1 G z)_t.
+    Exact where the inverse of the dT x dT matrix M is kept, else the mean over random signs z of z_t'(M^-1 G z)_t.
     """
     T, d = inverse.system.b.shape
-    if T * d <= DENSE_UNKNOWNS:
+    if inverse.at_once:
         return np.array([np.sum(inverse.G[t] * inverse.columns(t)[t]) for t in range(T)])
     # E z z' = I, so the mean of z'(M^-1 G) z over random signs is the trace (Hutchinson).
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(PROBES, T, d))
-    found = np.zeros(T)
+    trace = np.zeros(T)
     for z in signs:
         right = replace(inverse.system, b=times(inverse.G, z))
-        found += np.einsum("td,td->t", z, solve_system(right, tol=PROBE_RESIDUAL).value)
-    return np.maximum(found / PROBES, 0.0)
+        trace += np.einsum("td,td->t", z, solve_system(right, tol=PROBE_RESIDUAL).value)
+    return np.maximum(trace / PROBES, 0.0)

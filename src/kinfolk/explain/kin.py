@@ -287,7 +287,7 @@ def population_of(gram: GramStats, kin: NDArray[np.bool_], joint: Joint | None) 
     noise = shrunk_noise(gram)
     if noise is None:
         # A mixed model of so few rows explains too much: the groups of Syn 1 fell apart in two of eight draws.
-        noise = np.full(len(gram.n), effects.sigma2) if joint is None else joint.cautious_noise
+        noise = np.full(len(gram.n), effects.sigma2) if joint is None else joint.noise
     if np.trace(effects.covariance) <= MARGIN * max(float(noise.mean()), TINY):
         return None
     return CommonPopulation(gram, _at_least(noise, effects.covariance), effects.mean, effects.covariance, scale)
