@@ -9,10 +9,11 @@ import pytest
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import Independent
 from kinfolk.datasets import load_car_parks, make_groups
-from kinfolk.explain import communities, groups, kinship, sure_edges
+from kinfolk.explain import communities, kinship, sure_edges
 from kinfolk.explain.kin import population_of, shrunk_noise
 from kinfolk.explain.summary import account
 from kinfolk.export import write_graph
+from kinfolk.methods.gamtl import coupling
 from kinfolk.report import compact_html, summarize
 from kinfolk.rows.gram import GramStats
 
@@ -132,9 +133,11 @@ def test_every_group_and_every_loner_has_a_sentence(model):
     assert found[-1].said.startswith("20 stands alone: ")
 
 
-@pytest.mark.parametrize("exact_up_to", [groups.UNKNOWNS, 0])  # beyond it, errors come from the scatter within groups
+@pytest.mark.parametrize(
+    "exact_up_to", [coupling.DENSE_UNKNOWNS, 0]
+)  # beyond it, errors come from the scatter within groups
 def test_the_sentence_names_the_feature_that_was_made_to_differ(monkeypatch, exact_up_to):
-    monkeypatch.setattr(groups, "UNKNOWNS", exact_up_to)
+    monkeypatch.setattr(coupling, "DENSE_UNKNOWNS", exact_up_to)
     W = np.ones((12, 4))
     W[6:, 2] = -1.0
     X, y = drawn(W, 40, 0)

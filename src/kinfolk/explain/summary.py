@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kinfolk.explain.groups import BY_DEGREES, group_sentences, only_loose, without_groups
-from kinfolk.explain.kin import Kinship, kinship
+from kinfolk.explain.groups import TaskGroups
 from kinfolk.judge.of_model import is_map, verdict_of
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import Array, squared_errors
@@ -24,7 +23,6 @@ from kinfolk.words import (
     html_table,
     middle_decimals,
     percent,
-    sizes_of,
 )
 
 NINETY = 1.645  # standard errors on either side of a 90 % interval
@@ -175,13 +173,13 @@ def summary(model: Fitted) -> Summary:
     scatter = np.array([components.get(BETWEEN + name, np.nan) for name in names])
     count = max(int(model.seen.sum()), 1)
     of_mean = np.sqrt((scatter**2 + np.mean(error[model.seen] ** 2, axis=0)) / count)
-    kin = kinship(model)
+    groups = TaskGroups.of(model)
     return Summary(
         title=title(model),
         verdict=verdict_of(model),
-        groups=group_lines(model, kin),
+        groups=groups.lines(),
         tasks=[*model.labels.tolist(), "population"],
-        columns=_columns(model, kin),
+        columns=_columns(model, groups),
         names=names,
         coef=np.vstack([coef, population]),
         error=np.vstack([error, of_mean]),
@@ -220,51 +218,6 @@ def title(model: Model) -> str:
     return f"{model.name}: {counted(T, 'task')}{rows}, {counted(d, 'feature')}"
 
 
-def grouping(model: Model, kin: Kinship | None = None) -> str:
-    """The graph in one line: edges, groups with their sizes, and tasks that stand alone."""
-    if model.structure is None:
-        return "this method learns no relation between tasks"
-    if len(model.labels) == 1:
-        return "one task, so there are no others to compare it with"
-    group = model.structure.groups()
-    sizes = np.bincount(group[group >= 0])
-    said = []
-    if not model.structure.edges_are:
-        said.append(counted(model.structure.graph().adjacency.nnz // 2, "edge"))
-    if kin is not None and not kin.found:
-        said.append("no groups stand out")
-    elif len(sizes):
-        of = f"of {sizes_of(sizes.tolist())} {'task' if sizes.sum() == 1 else 'tasks'}"
-        what = "loose group" if only_loose(model, kin) else "group"
-        said.append(f"{counted(len(sizes), what)} {of}")
-    alone = int((group < 0).sum())
-    if alone:
-        said.append(f"{counted(alone, 'task')} {'stands' if alone == 1 else 'stand'} alone")
-    return "; ".join(said)
-
-
-def group_lines(model: Model, kin: Kinship | None) -> list[str]:
-    """What makes every group, or that there are none; and what makes every task that stands alone."""
-    if len(model.labels) == 1 or model.structure is None:
-        return []
-    about = []
-    if kin is not None and not kin.found:
-        about = [without_groups(model)]
-    elif only_loose(model, kin):
-        about = [f"{BY_DEGREES}."]
-    return about + each_group(model, kin)
-
-
-def each_group(model: Model, kin: Kinship | None, names: Sequence[str] | None = None) -> list[str]:
-    """A sentence for every group that stands out from others, and for every task that stands alone."""
-    if len(model.labels) == 1:
-        return []
-    said, alone = group_sentences(model, kin, names)
-    several = len(said) > 1 or not only_loose(model, kin)
-    found = kin is None or kin.found
-    return [*(said if several and found else []), *alone]
-
-
 @on_few_threads
 def account(fitted: Fitted, method: str, seconds: float, cross_validated: float | None = None) -> list[str]:
     """What a fit found, line by line: the command line prints it, and so does verbose=1."""
@@ -279,11 +232,10 @@ def account(fitted: Fitted, method: str, seconds: float, cross_validated: float 
     error = f"error on the training rows (RMSE): {training_error(model):.4g}"
     if cross_validated is not None:
         error = f"cross-validated error (RMSE, mean over tasks): {cross_validated:.4g}"
-    kin = kinship(model)
-    said = [*verdict_of(model), f"{'map' if is_map(model) else 'graph'}: {grouping(model, kin)}"]
-    groups = group_lines(model, kin)
-    found = beginning(groups, ACCOUNT, "summary() or the report")
-    return [f"fitted {method} on {size} in {took}", error, *said, *found]
+    groups = TaskGroups.of(model)
+    picture = f"{'map' if is_map(model) else 'graph'}: {groups.in_short()}"
+    about = beginning(groups.lines(), ACCOUNT, "summary() or the report")
+    return [f"fitted {method} on {size} in {took}", error, *verdict_of(model), picture, *about]
 
 
 def training_error(model: Model) -> float:
@@ -321,7 +273,7 @@ def variance_components(model: Model) -> dict[str, float]:
     return found | {"noise": float(np.sqrt(effects.sigma2))}
 
 
-def _columns(model: Model, kin: Kinship | None) -> dict[str, list[Any]]:
+def _columns(model: Model, groups: TaskGroups) -> dict[str, list[Any]]:
     """The table of tasks: what is known of each, None for the population where it has no such number."""
     columns: dict[str, Any] = {}
     if model.gram is not None:
@@ -339,11 +291,10 @@ def _columns(model: Model, kin: Kinship | None) -> dict[str, list[Any]]:
             columns["gain"] = [*gain.tolist(), model.details["own_gain_"].mean]
     if model.trunk is not None:
         columns["trunk"] = [*model.trunk.shares.tolist(), model.trunk.share]
-    if model.structure is not None and (kin is None or kin.found):
-        group = [int(g) + 1 if g >= 0 else None for g in model.structure.groups()]
-        columns["group"] = [*group, None]
-    if kin is not None and kin.found:
-        columns["confidence"] = [*kin.probability.max(axis=1).tolist(), None]  # in the surest of its kin
+    if model.structure is not None and groups.stand_out:
+        columns["group"] = [*(int(g) + 1 if g >= 0 else None for g in groups.number), None]
+    if groups.kin is not None and groups.kin.found:
+        columns["confidence"] = [*groups.kin.probability.max(axis=1).tolist(), None]  # in the surest of its kin
     return columns
 
 

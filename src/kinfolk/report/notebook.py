@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 
+from kinfolk.explain.groups import TaskGroups
 from kinfolk.explain.kin import kinship
 from kinfolk.methods.model import Fitted, as_model
 from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.report.plain import plain_names
 from kinfolk.report.positions import SPRINGS, positions
-from kinfolk.report.views import task_groups
 from kinfolk.report.words import headline
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.threads import on_few_threads
@@ -37,13 +37,12 @@ def compact_html(fitted: Fitted) -> str:
         model = as_model(fitted)
     except NotFittedError:
         return f'<div class="kinfolk"><p><b>{escape(repr(fitted))}</b>, not fitted yet.</p></div>'
-    kin = None if model.structure is None else kinship(model)
-    groups = task_groups(model, groupless=kin is not None and not kin.found)
+    groups = TaskGroups(model, None if model.structure is None else kinship(model))
     names = plain_names(model.labels)
-    sentences = "".join(f"<li>{escape(s)}</li>" for s in headline(model, names, groups, None, kin))
+    sentences = "".join(f"<li>{escape(s)}</li>" for s in headline(groups, names, None))
     picture = ""
     if model.structure is not None and not model.structure.edges_are and len(names) <= SPRINGS:
-        picture = _picture(model.structure.graph(), names, groups)
+        picture = _picture(model.structure.graph(), names, groups.colours)
     return (
         '<div class="kinfolk" style="display:flex;flex-wrap:wrap;gap:1em;align-items:center">'
         f'{picture}<div style="flex:1 1 16em;min-width:14em;overflow-wrap:anywhere">'

@@ -10,8 +10,9 @@ from scipy import sparse
 
 from kinfolk._version import __version__
 from kinfolk.explain.contributions import contributions
-from kinfolk.explain.kin import Kinship, kinship
-from kinfolk.explain.summary import SAID, each_group, standard_errors
+from kinfolk.explain.groups import TaskGroups
+from kinfolk.explain.kin import kinship
+from kinfolk.explain.summary import SAID, standard_errors
 from kinfolk.judge.of_model import is_map, task_word
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
@@ -19,7 +20,7 @@ from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.progress import Callback, report
 from kinfolk.report.errors import TaskErrors, task_errors
 from kinfolk.report.plain import in_text, plain_names, short
-from kinfolk.report.views import task_groups, view_of
+from kinfolk.report.views import view_of
 from kinfolk.report.words import certificate, chain, effect_word, headline, page_verdict, settings
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.table import Rows, task_codes
@@ -87,15 +88,15 @@ def summarize(
     errors = None if seen is None else task_errors(model, *seen, groups=groups, callback=callback)
     model = without_rare(model) if private else model
     shown = _shown(model)
-    kin = kinship(model) if confidence is None and model.structure is not None else None
-    group = task_groups(model, groupless=kin is not None and not kin.found)
-    sure = _confidence(kin if confidence is None else confidence, shown, len(names))
+    groups_of = TaskGroups(model, kinship(model) if confidence is None and model.structure is not None else None)
+    group = groups_of.colours
+    sure = _confidence(groups_of.kin if confidence is None else confidence, shown, len(names))
     features = _features(model, len(shown))
     summary = {
         "title": title or f"{model.name}: {counted(len(names), 'task')}",
         **FIXED,
-        **_sentences(model, names, group, errors, kin),
-        "groupless": kin is not None and not kin.found,
+        **_sentences(groups_of, names, errors),
+        "groupless": not groups_of.stand_out,
         "view": view_of(model, group, shown, confidence=sure, callback=callback),
         "names": [names[t] for t in shown],
         **_table(model, group, errors, shown),
@@ -119,19 +120,17 @@ def _whole(fitted: Fitted) -> Model:
     return model
 
 
-def _sentences(
-    model: Model, names: list[str], group: NDArray[np.intp], errors: TaskErrors | None, kin: Kinship | None
-) -> dict[str, Any]:
+def _sentences(groups: TaskGroups, names: list[str], errors: TaskErrors | None) -> dict[str, Any]:
     """What the report says in words: the verdict, its effect, what makes every group, and how the fit went."""
-    said = each_group(model, kin, [in_text(name) for name in names])
+    model = groups.model
     verdict = page_verdict(model, names, errors)
     return {
-        "headline": headline(model, names, group, errors, kin),
+        "headline": headline(groups, names, errors),
         "effect": effect_word(verdict),
         "gains": chain(verdict),
         "map": MAP if is_map(model) else "",
         "ridge": f"straight-line ridge per {task_word(model)}",
-        "kinds": beginning(said, SAID, "model.summary().groups"),
+        "kinds": beginning(groups.each([in_text(name) for name in names]), SAID, "model.summary().groups"),
         "course": certificate(model),
     }
 

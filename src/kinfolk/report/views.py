@@ -29,14 +29,6 @@ LIKENESS = (
 )
 
 
-def task_groups(model: Model, *, groupless: bool = False) -> NDArray[np.intp]:
-    """Group of every task, 0 the largest, -1 for outliers; all 0 where method or data say nothing of groups."""
-    if model.structure is None:
-        return np.zeros(len(model.labels), np.intp)
-    group = model.structure.groups()
-    return np.minimum(group, 0) if groupless else group
-
-
 def view_of(
     model: Model,
     groups: NDArray[np.intp],

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kinfolk.explain.groups import BY_DEGREES, only_loose, without_groups
-from kinfolk.explain.kin import Kinship
+from kinfolk.explain.groups import TaskGroups
 from kinfolk.explain.summary import title
 from kinfolk.judge.of_model import constant_targets, has_lines_only, model_verdict, task_word, verdict_of
 from kinfolk.judge.verdict import HELPS, HURTS, STEPS, Verdict
 from kinfolk.methods.model import Model
 from kinfolk.report.errors import TaskErrors
 from kinfolk.report.plain import in_text, short
-from kinfolk.words import counted, cut, listed, sizes_of, written
+from kinfolk.words import counted, cut, written
 
 CERTIFICATES = {
     "weights_residual": "Gradient in the coefficients, relative (0 at the optimum for the final graph)",
@@ -35,13 +33,12 @@ CERTIFICATES = {
 }
 
 
-def headline(
-    model: Model, names: list[str], groups: NDArray[np.intp], errors: TaskErrors | None, kin: Kinship | None = None
-) -> list[str]:
+def headline(groups: TaskGroups, names: list[str], errors: TaskErrors | None) -> list[str]:
     """The verdict first: does sharing help, whom, what to do; then the groups, who stands alone, the size."""
+    model = groups.model
     shown = [in_text(name) for name in names]
     verdict = page_verdict(model, shown, errors)
-    return [*verdict_of(model, shown, verdict), *_grouping(model, shown, groups, kin), _size(model)]
+    return [*verdict_of(model, shown, verdict), *groups.headline(shown), _size(model)]
 
 
 def page_verdict(model: Model, names: list[str], errors: TaskErrors | None) -> Verdict | None:
@@ -73,28 +70,6 @@ def _size(model: Model) -> str:
     task = None if model.columns is None else model.columns.task
     column = f" (column {in_text(task)})" if isinstance(task, str) else ""
     return f"{title(model)}{column}."
-
-
-def _grouping(model: Model, names: list[str], groups: NDArray[np.intp], kin: Kinship | None) -> list[str]:
-    if len(names) == 1:
-        return []
-    if model.structure is None:
-        return ["This method learns no relation between tasks."]
-    sizes = np.bincount(groups[groups >= 0])
-    said = []
-    if kin is not None and not kin.found:
-        said.append(without_groups(model))
-    elif len(sizes) > 1:
-        form = f"{BY_DEGREES}. There are" if only_loose(model, kin) else "The tasks form"
-        what = "loose group" if only_loose(model, kin) else "group"
-        said.append(f"{form} {counted(len(sizes), what)}, of {sizes_of(sizes.tolist())} tasks.")
-    elif len(sizes) == 1:
-        said.append(f"{BY_DEGREES}." if only_loose(model, kin) else "The tasks form one group.")
-    alone = [names[t] for t in np.flatnonzero(groups < 0)]
-    if alone:
-        verb = "stands" if len(alone) == 1 else "stand"
-        said.append(f"{counted(len(alone), 'task')} {verb} alone: {listed(alone)}.")
-    return said
 
 
 def certificate(model: Model) -> dict[str, Any]:
