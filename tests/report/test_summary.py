@@ -14,11 +14,11 @@ from kinfolk.baselines import CCMTL, TAT, Independent
 from kinfolk.explain import account
 from kinfolk.graph import squared_distances
 from kinfolk.methods.gamtl.shown import graph_of_points, usual_neighbors
+from kinfolk.plots.layouts import discs, positions
 from kinfolk.progress import Progress
 from kinfolk.report import compact_html, render, summarize, write_report
 from kinfolk.report import summary as summary_module
 from kinfolk.report.plain import plain_names, short
-from kinfolk.report.positions import discs, positions
 from problems import frame
 
 

@@ -111,25 +111,30 @@ class Summary:
         shown = [*range(min(len(self.tasks) - 1, SHOWN_TASKS)), len(self.tasks) - 1]
         hidden = len(self.tasks) - len(shown)
         more = f"the first {SHOWN_TASKS}, {hidden:,} more in frame()" if hidden else ""
-        cells = [["task", *self.columns]]
+        return [self._table_of_tasks(shown, more), self._table_of_coefficients(shown, more)]
+
+    def _table_of_tasks(self, shown: list[int], more: str) -> tuple[str, list[list[str]]]:
         like = {"error": self.columns.get("alone")}  # the two are compared
         written = [_cells(key, values, like.get(key) or values) for key, values in self.columns.items()]
-        cells += [[str(self.tasks[t]), *(column[t] for column in written)] for t in shown]
+        lines = ([str(self.tasks[t]), *(column[t] for column in written)] for t in shown)
+        return captioned("Tasks", more), [["task", *self.columns], *lines]
+
+    def _table_of_coefficients(self, shown: list[int], more: str) -> tuple[str, list[list[str]]]:
+        """Of the features that differ most, with the levels in place of the intercepts."""
         varies = np.abs(self.coef[:-1, 1:]).std(axis=0) if len(self.tasks) > 2 else np.zeros(len(self.names) - 1)
         features = [0, *sorted(1 + np.argsort(-varies, kind="stable")[:SHOWN_FEATURES])]
-        of = f"the {SHOWN_FEATURES} of {len(self.names) - 1} features that differ most"
-        lines = [["task", *(self.names[j] if j else AT_MEAN for j in features)]]
         style = {j: f".{middle_decimals(self.coef[:, j] if j else self.levels, 3)}f" for j in features}
-        lines += [[str(self.tasks[t]), *(self._interval(t, j, style[j]) for j in features)] for t in shown]
+        head = ["task", *(self.names[j] if j else AT_MEAN for j in features)]
+        lines = [[str(self.tasks[t]), *(self._interval(t, j, style[j]) for j in features)] for t in shown]
+        noise = ""
         if self.components:
-            between = [self.components.get(BETWEEN + self.names[j]) for j in features]
-            cells_between = (_sd_cell(sd, style[j]) for sd, j in zip(between, features, strict=True))
-            lines.append(["sd between tasks", *cells_between])
-        noise = f"; standard deviation of the noise {self.components['noise']:.3g}" if self.components else ""
-        said = (
-            captioned("Coefficients with 90 % intervals", of if len(features) < len(self.names) else "", more) + noise
-        )
-        return [(captioned("Tasks", more), cells), (said, lines)]
+            deviations = [self.components.get(BETWEEN + self.names[j]) for j in features]
+            cells = (_sd_cell(sd, style[j]) for sd, j in zip(deviations, features, strict=True))
+            lines.append(["sd between tasks", *cells])
+            noise = f"; standard deviation of the noise {self.components['noise']:.3g}"
+        few = len(features) < len(self.names)
+        of = f"the {SHOWN_FEATURES} of {len(self.names) - 1} features that differ most" if few else ""
+        return captioned("Coefficients with 90 % intervals", of, more) + noise, [head, *lines]
 
     def _interval(self, t: int, j: int, style: str) -> str:
         value, error = (self.coef[t, j], self.error[t, j]) if j else (self.levels[t], self.level_error[t])

@@ -13,8 +13,8 @@ from kinfolk.explain.kin import kinship
 from kinfolk.methods.model import Fitted, as_model
 from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.plots import OUTLIER, PALETTE
+from kinfolk.plots.layouts import SPRINGS, positions
 from kinfolk.report.plain import plain_names
-from kinfolk.report.positions import SPRINGS, positions
 from kinfolk.report.words import headline
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.threads import on_few_threads

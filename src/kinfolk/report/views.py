@@ -13,9 +13,9 @@ from kinfolk.methods.model import Model
 from kinfolk.methods.structures import TaskGraph, heaviest_edges
 from kinfolk.methods.trees import TaskTree
 from kinfolk.plots.canvas import group_order
+from kinfolk.plots.layouts import positions
 from kinfolk.progress import Callback, report
 from kinfolk.report.plain import short
-from kinfolk.report.positions import positions
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.graph.edges import entries
 from kinfolk.solvers.tolerances import MARGIN
