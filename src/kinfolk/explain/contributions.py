@@ -52,11 +52,11 @@ class Contributions:
 
     def of(self, task: Any) -> list[Contribution]:
         """The sources of one task's predictions, the most important first; a trunk is one of them, by that name."""
-        found = np.flatnonzero(self.tasks == task)
-        if not len(found):
-            known = ", ".join(map(repr, self.tasks[:3].tolist()))
-            raise ValueError(f"task {task!r} was not split ({len(self.tasks)} tasks: {known}, ...)")
-        row = int(found[0])
+        at = np.flatnonzero(self.tasks == task)
+        if not len(at):
+            first = ", ".join(map(repr, self.tasks[:3].tolist()))
+            raise ValueError(f"task {task!r} was not split ({len(self.tasks)} tasks: {first}, ...)")
+        row = int(at[0])
         names = self.sources.tolist()
         shares = self.shares[row].tolist()
         if self.model.trunk is not None:

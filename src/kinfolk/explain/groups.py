@@ -44,12 +44,12 @@ def communities(model: Fitted | TaskGraph) -> list[Community]:
     tasks scatter around one mean.
     """
     graph = graph_of(model, "communities")
-    found = [Community(tasks) for tasks in graph.communities()]
+    members = [Community(tasks) for tasks in graph.communities()]
     if graph is not model:
         groups, alone = TaskGroups.of(as_model(cast(Fitted, model))).sentences()
-        for community, said in zip(found, groups + alone, strict=False):  # of many outliers only the first have one
+        for community, said in zip(members, groups + alone, strict=False):  # of many outliers only the first have one
             community.said = said
-    return found
+    return members
 
 
 def outliers(model: Fitted | TaskGraph, below: float | None = None) -> list[Any]:

@@ -166,21 +166,21 @@ def rows_like(given: Fitted, X: Any, y: Any, caller: str) -> tuple[Rows, Array]:
     assert model.columns is not None
     rows, features = model.columns.read_with_targets(X, y, model.name)
     if not np.array_equal(rows.schema.labels, model.labels):
-        known = set(model.labels.tolist())
-        here = set(rows.schema.labels.tolist())
-        odd = min(known ^ here, key=str)
-        where = "in X, but not in fit" if odd in here else "in fit, but not in X"
+        of_fit = set(model.labels.tolist())
+        given = set(rows.schema.labels.tolist())
+        odd = min(of_fit ^ given, key=str)
+        where = "in X, but not in fit" if odd in given else "in fit, but not in X"
         raise ValueError(f"{caller}: task {odd!r} is {where}. Pass the rows that the model was fitted on")
     return rows, model.columns.of_training(rows, features)
 
 
 def position(labels: NDArray[Any], name: Any) -> int:
     """Where a task stands, or an error with the names there are."""
-    found = np.flatnonzero(labels == name)
-    if not len(found):
+    at = np.flatnonzero(labels == name)
+    if not len(at):
         shown = ", ".join(map(repr, labels[:5].tolist())) + (", ..." if len(labels) > 5 else "")
         raise ValueError(f"no task {name!r} among {len(labels)} tasks: {shown}")
-    return int(found[0])
+    return int(at[0])
 
 
 def quietly(problem: Problem, *, tol: float) -> Alternation:

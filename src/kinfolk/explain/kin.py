@@ -96,9 +96,9 @@ class Kinship:
     def __repr__(self) -> str:
         if not self.found:
             return f"Kinship(no groups: these {len(self.labels)} tasks scatter around one mean)"
-        found = int(np.triu(self.pairs()).sum())
+        pairs = int(np.triu(self.pairs()).sum())
         return (
-            f"Kinship({found} pairs of {len(self.labels)} tasks, {FALSE_RATE:.0%} of them at most expected to be false)"
+            f"Kinship({pairs} pairs of {len(self.labels)} tasks, {FALSE_RATE:.0%} of them at most expected to be false)"
         )
 
     def pairs(self, false_rate: float = FALSE_RATE) -> NDArray[np.bool_]:
@@ -144,10 +144,10 @@ def kinship(model: Fitted, *, random_state: Any = 0) -> Kinship | None:
     model = as_model(model, "kinship")
     if not isinstance(random_state, int):
         return _judged(model, random_state)
-    known = _KNOWN.setdefault(model, {})
-    if random_state not in known:
-        known[random_state] = _judged(model, random_state)
-    return known[random_state]
+    judged = _KNOWN.setdefault(model, {})
+    if random_state not in judged:
+        judged[random_state] = _judged(model, random_state)
+    return judged[random_state]
 
 
 def _judged(model: Model, random_state: Any) -> Kinship | None:
@@ -207,14 +207,14 @@ class CommonPopulation:
         u = np.moveaxis(u, 0, -1)
         alone = _evidence_of_sets(u, N)
         i, j = np.triu_indices(len(tasks), k=1)
-        found = np.empty((len(i), len(b)))
+        ratios = np.empty((len(i), len(b)))
         step = max(1, BLOCK // (N[0].size + u[0].size))
         for start in range(0, len(i), step):
             a = i[start : start + step]
             c = j[start : start + step]
             # One m for both against an m for each: what two tasks say about a common m adds up.
-            found[start : start + step] = _evidence_of_sets(u[a] + u[c], N[a] + N[c]) - alone[a] - alone[c]
-        return found
+            ratios[start : start + step] = _evidence_of_sets(u[a] + u[c], N[a] + N[c]) - alone[a] - alone[c]
+        return ratios
 
     def _evidence_about_groups(self, G: Array, b: Array, noise: Array, within: float) -> tuple[Array, Array, Array]:
         """u (S, T, r), N (T, r, r) and the constant (S,) of `Messages`, for S sets of statistics b (S, T, d)."""
@@ -224,14 +224,14 @@ class CommonPopulation:
         V = (vector * np.where(wide, within * value, np.maximum(value, 0.0))) @ vector.T
         information = G / noise[:, None, None]
         # X'(y - X mu) / sigma2: what the rows say beyond the mean of the population.
-        away = (b - G @ self.mean) / noise[:, None]
+        excess = (b - G @ self.mean) / noise[:, None]
         p = len(self.mean)
         # In K = V (I + G V)^-1, D' = (I + G V)^-1 and H = D'G nothing is lost where rows tell far more than V leaves.
         K, _, D, H = (x.reshape(G.shape) for x in blocks_around_centre(information.reshape(-1, p, p), V))
-        h = np.matmul(away[..., None, :], D)[..., 0, :]
+        h = np.matmul(excess[..., None, :], D)[..., 0, :]
         logdet = np.maximum(np.linalg.slogdet(np.eye(p) + information @ V)[1], 0.0)
         # The likelihood of e alone: it differs between widths, not between groupings.
-        constant = 0.5 * np.einsum("...i,...ij,...j->...", away, K, away).sum(axis=-1) - 0.5 * logdet.sum(axis=-1)
+        constant = 0.5 * np.einsum("...i,...ij,...j->...", excess, K, excess).sum(axis=-1) - 0.5 * logdet.sum(axis=-1)
         return h @ R, R.T @ H @ R, constant
 
     def messages(self) -> Messages:

@@ -102,9 +102,9 @@ class Summary:
         return "\n".join([self.title, *self.sentences(), "", tables])
 
     def _repr_html_(self) -> str:
-        said = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences())
+        items = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences())
         tables = "".join(html_table(rows, caption) for caption, rows in self._tables())
-        return f'<div class="kinfolk"><b>{escape(self.title)}</b><ul>{said}</ul>{tables}</div>'
+        return f'<div class="kinfolk"><b>{escape(self.title)}</b><ul>{items}</ul>{tables}</div>'
 
     def _tables(self) -> list[tuple[str, list[list[str]]]]:
         """Captions and cells, the head first: the tasks, their coefficients, the variance components."""
@@ -252,18 +252,18 @@ def training_error(model: Model) -> float:
 
 def standard_errors(model: Model) -> Array:
     """Of intercept and slopes, (T, d + 1); NaN where they are not known."""
-    found = np.full((len(model.labels), model.coef.shape[1] + 1), np.nan)
+    errors = np.full((len(model.labels), model.coef.shape[1] + 1), np.nan)
     if model.gram is not None and model.parts and model.coef.size <= UNKNOWNS:
-        found[model.seen] = model.uncertainty.of_coefficients()
-    return found
+        errors[model.seen] = model.uncertainty.of_coefficients()
+    return errors
 
 
 def level_errors(model: Model) -> Array:
     """Standard errors (T,) of the levels at mean inputs; NaN where they are not known."""
-    found = np.full(len(model.labels), np.nan)
+    errors = np.full(len(model.labels), np.nan)
     if model.gram is not None and model.parts and model.coef.size <= UNKNOWNS:
-        found[model.seen] = model.uncertainty.of_levels(model.mean_features)
-    return found
+        errors[model.seen] = model.uncertainty.of_levels(model.mean_features)
+    return errors
 
 
 def variance_components(model: Model) -> dict[str, float]:
@@ -274,8 +274,8 @@ def variance_components(model: Model) -> dict[str, float]:
     between = [effects.intercept_sd, *effects.relevance.tolist()]
     names = ["intercept", *model.feature_names]
     differs = [True, *(~model.known.common()).tolist()]  # features of whole tasks have no slope that could differ
-    found = {BETWEEN + name: float(sd) for name, sd, own in zip(names, between, differs, strict=True) if own}
-    return found | {"noise": float(np.sqrt(effects.sigma2))}
+    deviations = {BETWEEN + name: float(sd) for name, sd, varies in zip(names, between, differs, strict=True) if varies}
+    return deviations | {"noise": float(np.sqrt(effects.sigma2))}
 
 
 def _columns(model: Model, groups: TaskGroups) -> dict[str, list[Any]]:

@@ -43,7 +43,7 @@ def plot_structure(structure: Fitted | Structure, *, ax: Axes | None = None, **o
     structure : TaskGraph, TaskCovariance, TaskPrecision or TaskTree, or a fitted model that has one as `structure_`
     options : for `plot_graph`, `plot_matrix` or `plot_tree`
     """
-    found = structure_of(structure, "plot_structure")
-    if found is None:
+    drawn = structure_of(structure, "plot_structure")
+    if drawn is None:
         raise ValueError("this method says nothing about relations between tasks (structure_ is None): nothing to draw")
-    return DRAW[found.kind](found, ax=ax, **options)
+    return DRAW[drawn.kind](drawn, ax=ax, **options)

@@ -110,13 +110,13 @@ def _coordinates(given: Any, T: int) -> Array:
 
 
 def _positions(labels: NDArray[Any], wanted: Sequence[Any]) -> list[int]:
-    known = {label: t for t, label in enumerate(labels.tolist())}
+    place = {label: t for t, label in enumerate(labels.tolist())}
     for label in wanted:
-        if label not in known:
+        if label not in place:
             raise ValueError(
-                f"highlight names {label!r}, which is no task ({len(known)} tasks: {next(iter(known))!r}, ...)"
+                f"highlight names {label!r}, which is no task ({len(place)} tasks: {next(iter(place))!r}, ...)"
             )
-    return [known[label] for label in wanted]
+    return [place[label] for label in wanted]
 
 
 def _draw_marks(ax: Axes, points: Array, group: NDArray[np.intp], marked: list[int], *, loop: bool) -> Array:

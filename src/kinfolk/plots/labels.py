@@ -88,16 +88,16 @@ def place_names(
     half = 0.9 * radius[:, None]
     taken = np.hstack([marks - half, marks + half])
     kept = set(keep)
-    found = {}
+    centre_of = {}
     for t in order:
         centres = _candidates(marks[t], radius[t], sizes[t], away_from[t], gaps=(2, 6) if near else (2, 8, 16))
         boxes = np.hstack([centres - sizes[t] / 2, centres + sizes[t] / 2])
         cost = _overlap(boxes, taken) + 1e3 * _outside(boxes, frame)
         best = int(np.argmin(cost))
         if cost[best] <= 0 or t in kept:
-            found[t] = centres[best]
+            centre_of[t] = centres[best]
             taken = np.vstack([taken, boxes[best]])
-    return found
+    return centre_of
 
 
 def _candidates(mark: Array, radius: float, size: Array, away_from: Array, gaps: tuple[float, ...]) -> Array:

@@ -94,18 +94,18 @@ def plot_coefficients(
 
 def _matrix(structure: Any, show: str | None) -> tuple[Array, str]:
     """The matrix to draw and what it is called."""
-    known = getattr(structure, "matrices", ())
-    if known and show is not None and show not in known:
-        raise ValueError(f"show={show!r}: a {type(structure).__name__} has {', '.join(map(repr, known))}")
-    chosen = show or (known[0] if known else "")
-    M = getattr(structure, chosen) if known else structure
+    kinds = getattr(structure, "matrices", ())
+    if kinds and show is not None and show not in kinds:
+        raise ValueError(f"show={show!r}: a {type(structure).__name__} has {', '.join(map(repr, kinds))}")
+    chosen = show or (kinds[0] if kinds else "")
+    M = getattr(structure, chosen) if kinds else structure
     M = np.asarray(M.toarray() if hasattr(M, "toarray") else M)
     if M.ndim != 2 or M.shape[0] != M.shape[1] or M.dtype.kind not in "fiub":
         raise ValueError(
             f"plot_matrix got {type(structure).__name__} of shape {M.shape}: give a TaskGraph, TaskCovariance, "
             "TaskPrecision or a square matrix (a TaskTree has plot_tree)"
         )
-    label = "edge weight" if known and chosen == "adjacency" else chosen.replace("_", " ")
+    label = "edge weight" if kinds and chosen == "adjacency" else chosen.replace("_", " ")
     return M.astype(np.float64), label
 
 

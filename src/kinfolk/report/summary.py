@@ -238,14 +238,14 @@ def _points(model: Model, seen: _Seen | None, shown: NDArray[np.intp]) -> list[A
     codes = task_codes(seen.rows.schema.labels, model.labels, "mean")[at.codes]
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], [shown, shown + 1])
-    found: list[Any] = []
+    points: list[Any] = []
     for t, start, end in zip(shown, *ends, strict=True):
         index = order[start:end]
         if len(index) > most:
             index = index[np.linspace(0, len(index) - 1, most).round().astype(np.intp)]
         predicted = model.predict(seen.X[at.row[index]], np.full(len(index), t))
-        found.append([short(at.y[index]), short(predicted)])
-    return found
+        points.append([short(at.y[index]), short(predicted)])
+    return points
 
 
 def _data(model: Model, seen: _Seen | None, n_features: int) -> list[list[str]]:
@@ -253,17 +253,17 @@ def _data(model: Model, seen: _Seen | None, n_features: int) -> list[list[str]]:
     gram = model.gram if seen is None else seen.gram
     if gram is None:
         return []
-    known = gram.with_rows()
-    mean = float(np.average(known.y_mean, weights=known.n))
-    within = written(float(np.sqrt(known.yy.sum() / known.n.sum())))
-    between = written(float(np.sqrt(np.average((known.y_mean - mean) ** 2, weights=known.n))))
-    few, typical, many = (written(float(size)) for size in np.quantile(known.n, [0, 0.5, 1]))
+    tasks = gram.with_rows()
+    mean = float(np.average(tasks.y_mean, weights=tasks.n))
+    within = written(float(np.sqrt(tasks.yy.sum() / tasks.n.sum())))
+    between = written(float(np.sqrt(np.average((tasks.y_mean - mean) ** 2, weights=tasks.n))))
+    few, typical, many = (written(float(size)) for size in np.quantile(tasks.n, [0, 0.5, 1]))
     part = ""
     if n_features < gram.n_features:
         part = f" (the {n_features:,} that vary most between tasks are shown)"
     lines = [
-        ["Rows", written(float(known.n.sum()))],
-        ["Tasks with rows", f"{known.n_tasks:,} of {len(model.labels):,} in the model"],
+        ["Rows", written(float(tasks.n.sum()))],
+        ["Tasks with rows", f"{tasks.n_tasks:,} of {len(model.labels):,} in the model"],
         ["Rows per task", f"{few} each" if few == many else f"{few} to {many}, median {typical}"],
         ["Features", f"{gram.n_features:,}{part}"],
         ["Target", f"mean {written(mean)}; standard deviation {within} within tasks, {between} between"],
@@ -282,13 +282,13 @@ def top_shares(model: Model) -> list[Any] | None:
     """
     if not model.parts or model.coef.size > UNKNOWNS or len(model.labels) < 2:
         return None
-    found = contributions(model)
-    position = np.searchsorted(model.labels, found.sources)
-    tasks = np.searchsorted(model.labels, found.tasks)
+    split = contributions(model)
+    position = np.searchsorted(model.labels, split.sources)
+    tasks = np.searchsorted(model.labels, split.tasks)
     listed: list[Any] = [None] * len(model.labels)
-    own = (found.shares * (position == tasks[:, None])).sum(axis=1)
-    largest = np.argsort(-np.abs(found.shares), axis=1, kind="stable")[:, :LISTED]
+    own = (split.shares * (position == tasks[:, None])).sum(axis=1)
+    largest = np.argsort(-np.abs(split.shares), axis=1, kind="stable")[:, :LISTED]
     for k, (t, sources) in enumerate(zip(tasks, largest, strict=True)):
-        others = short([found.prior[k], own[k], found.trunk[k]], 3)
-        listed[t] = [position[sources].tolist(), short(found.shares[k, sources], 3), *others]
+        others = short([split.prior[k], own[k], split.trunk[k]], 3)
+        listed[t] = [position[sources].tolist(), short(split.shares[k, sources], 3), *others]
     return listed
