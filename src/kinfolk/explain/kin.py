@@ -231,8 +231,8 @@ class CommonPopulation:
         h = np.matmul(excess[..., None, :], D)[..., 0, :]
         logdet = np.maximum(np.linalg.slogdet(np.eye(p) + information @ V)[1], 0.0)
         # The likelihood of e alone: it differs between widths, not between groupings.
-        constant = 0.5 * np.einsum("...i,...ij,...j->...", excess, K, excess).sum(axis=-1) - 0.5 * logdet.sum(axis=-1)
-        return h @ R, R.T @ H @ R, constant
+        fit = np.einsum("...i,...ij,...j->...", excess, K, excess)
+        return h @ R, R.T @ H @ R, 0.5 * fit.sum(axis=-1) - 0.5 * logdet.sum(axis=-1)
 
     def messages(self) -> Messages:
         """What every task says about the m of its group at all widths."""
