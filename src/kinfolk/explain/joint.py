@@ -167,9 +167,9 @@ def rows_like(given: Fitted, X: Any, y: Any, caller: str) -> tuple[Rows, Array]:
     rows, features = model.columns.read_with_targets(X, y, model.name)
     if not np.array_equal(rows.schema.labels, model.labels):
         of_fit = set(model.labels.tolist())
-        given = set(rows.schema.labels.tolist())
-        odd = min(of_fit ^ given, key=str)
-        where = "in X, but not in fit" if odd in given else "in fit, but not in X"
+        of_rows = set(rows.schema.labels.tolist())
+        odd = min(of_fit ^ of_rows, key=str)
+        where = "in X, but not in fit" if odd in of_rows else "in fit, but not in X"
         raise ValueError(f"{caller}: task {odd!r} is {where}. Pass the rows that the model was fitted on")
     return rows, model.columns.of_training(rows, features)
 
