@@ -10,7 +10,8 @@ from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import Independent
 from kinfolk.datasets import load_car_parks, make_groups
 from kinfolk.explain import communities, kinship, sure_edges
-from kinfolk.explain.kin import population_of, shrunk_noise
+from kinfolk.explain.joint import shrunk_noise
+from kinfolk.explain.kin import population_of
 from kinfolk.explain.summary import account
 from kinfolk.export import write_graph
 from kinfolk.methods.gamtl import coupling

@@ -17,6 +17,7 @@ from kinfolk.methods.gamtl.coupling import GraphCoupling, GraphInverse
 from kinfolk.methods.gamtl.problem import Problem, usual_rounds
 from kinfolk.methods.model import Fitted, Model, Part, as_model, structure_of
 from kinfolk.methods.structures import Structure, TaskGraph
+from kinfolk.methods.uncertainty import noise_of_tasks
 from kinfolk.rows.gram import Array, GramStats, task_loss
 from kinfolk.rows.table import Rows
 from kinfolk.solvers.batched import times, transposed_times
@@ -26,7 +27,7 @@ from kinfolk.solvers.weights import solve_system
 PROBES = 30  # random vectors that estimate degrees of freedom where the inverse of the system is not kept
 PROBE_RESIDUAL = 1e-4  # of their systems: so few random vectors give two digits at most
 NO_INPUT = 1e-10  # of the largest eigenvalue of a G_t: directions with less have no rows, only rounding
-OWN_ROWS = 10  # degrees of freedom from which a task's own residuals alone give its noise
+OWN_ROWS = 4.0  # degrees of freedom from which a task's residuals say something about its noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,13 +83,14 @@ class Joint:
         The latter, residuals over n_t minus degrees of freedom, is too large for a task tied to others unlike it, and
         counts for no less than its median over tasks: few rows may look exact by chance.
         """
+        noise = shrunk_noise(self._used)
+        if noise is not None:
+            return noise
         rows: Array = self.gram.n - (self.part.intercept == "free")
         # At least one, or a task with fewer rows than unknowns would have no noise.
         spare = np.maximum(rows - degrees_of_freedom(self.inverse), 1.0)
-        joint = task_loss(self.problem.equations, self.part.V) / spare
-        squared, dof = own_residuals(self._used)
-        noise = np.where(dof >= OWN_ROWS, squared / np.maximum(dof, 1.0), joint)
-        return np.where(dof >= OWN_ROWS, noise, np.maximum(noise, np.median(noise)))
+        noise = task_loss(self.problem.equations, self.part.V) / spare
+        return np.maximum(noise, np.median(noise))
 
     @property
     def _used(self) -> GramStats:
@@ -188,6 +190,24 @@ def quietly(problem: Problem, *, tol: float) -> Alternation:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return problem.solve(tol=tol, max_iter=usual_rounds(len(problem.equations.b)), quiet=True)
+
+
+def shrunk_noise(gram: GramStats) -> Array | None:
+    """Variance of every task's noise: its own, drawn to the common one as far as their scatter is chance.
+
+    None if hardly any task has residuals of its own. Standard deviations of predictions have the noise of tasks alike.
+
+    Examples
+    --------
+    Own variances 1 and 1 scatter less than chance: both tasks get the common one.
+
+    >>> rows = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]] * 4)
+    >>> gram = GramStats.from_rows(rows, np.tile([1.0, -1.0, 0.0, 0.0, -1.0, 1.0], 4), np.repeat(np.arange(4), 6))
+    >>> shrunk_noise(gram).round(6)
+    array([1., 1., 1., 1.])
+    """
+    squares, freedom = own_residuals(gram)
+    return noise_of_tasks(squares, freedom) if (freedom >= OWN_ROWS).sum() >= 4 else None
 
 
 def own_residuals(gram: GramStats) -> tuple[Array, Array]:

@@ -28,10 +28,9 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 from kinfolk.explain.groupings import Index, Messages, Pairs, evidence_beyond_rounding, together
-from kinfolk.explain.joint import Joint, joint_behind, own_residuals, position
+from kinfolk.explain.joint import Joint, joint_behind, position, shrunk_noise
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
-from kinfolk.methods.uncertainty import moderated
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.rows.splits import generator
 from kinfolk.solvers.batched import square_root, times
@@ -44,7 +43,6 @@ WITHIN = (0.005, 0.02, 0.05)  # omega: share of the variance between tasks that 
 LEAST_DIRECTION = 0.02  # of the largest variance: directions that vary less say nothing about groups
 FALSE_RATE = 0.05  # of the pairs that count as kin, expected not to be; where groups overlap it is up to twice as many
 SURE = 0.9  # probability from which a single pair is called sure
-OWN_ROWS = 4.0  # degrees of freedom from which a task's residuals say something about its noise
 NULL_SETS = 39  # of unrelated tasks: the level of the test is 1 / 40 times how many of them may look more related
 TEST_LEVEL = 0.05
 NULL_TASKS = 60  # tasks in each of these sets
@@ -296,28 +294,6 @@ def population_of(gram: GramStats, kin: NDArray[np.bool_], joint: Joint | None) 
 def _at_least(noise: Array, covariance: Array) -> Array:
     """Noise that is not quite 0, so that it can be divided by, where rows fit exactly."""
     return np.maximum(noise, LEAST_NOISE * float(np.trace(covariance)))
-
-
-def shrunk_noise(gram: GramStats) -> Array | None:
-    """Variance of every task's noise: its own, drawn to the common one as far as their scatter is chance.
-
-    None if hardly any task has residuals of its own. See `moderated`, which draws the noise of predictions alike.
-
-    Examples
-    --------
-    Own variances 1 and 1 scatter less than chance: both tasks get the common one.
-
-    >>> rows = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]] * 4)
-    >>> gram = GramStats.from_rows(rows, np.tile([1.0, -1.0, 0.0, 0.0, -1.0, 1.0], 4), np.repeat(np.arange(4), 6))
-    >>> shrunk_noise(gram).round(6)
-    array([1., 1., 1., 1.])
-    """
-    squared, dof = own_residuals(gram)
-    known = dof >= OWN_ROWS
-    if known.sum() < 4:
-        return None
-    common = max(float(squared[known].sum() / dof[known].sum()), TINY)
-    return common * moderated(squared / np.maximum(dof, 1.0) / common, dof)
 
 
 def _evidence_of_sets(u: Array, N: Array) -> Array:
