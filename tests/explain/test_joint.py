@@ -99,7 +99,7 @@ def test_standard_errors_of_a_contrast_are_those_of_new_noise_in_the_targets(kwa
     X, task = table[["x0", "x1"]].to_numpy(), np.searchsorted(model.tasks_, table["who"])
 
     def contrast(y):
-        problem = joint.on(GramStats.from_rows(X, y, model.tasks_[task]))
+        problem = joint.coupling.problem(joint.part.equations(GramStats.from_rows(X, y, model.tasks_[task])))
         return c @ problem.equations.coefficients(problem.weight_step(model.coupling_, None).value)[0]
 
     base = contrast(y)

@@ -166,7 +166,7 @@ class WithGraph:
         return Model.of(known, W / units, c).among(gram)
 
     def _solved(self, gram: GramStats) -> tuple[Problem, Alternation]:
-        problem = self.joint.recipe.problem(gram)
+        problem = self.joint.coupling.recipe.problem(gram)
         return problem, quietly(problem, tol=self.tol)
 
 

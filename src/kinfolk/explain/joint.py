@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.methods.gamtl.alternate import Alternation
-from kinfolk.methods.gamtl.calibrate import Recipe
 from kinfolk.methods.gamtl.coupling import GraphCoupling, GraphInverse
 from kinfolk.methods.gamtl.problem import Problem, usual_rounds
 from kinfolk.methods.model import Fitted, Model, Part, as_model, structure_of
@@ -47,19 +46,10 @@ class Joint:
     gram: GramStats
     graph: TaskGraph
 
-    @property
-    def recipe(self) -> Recipe:
-        """What the numbers of the problem were made from."""
-        return self.coupling.recipe
-
     @cached_property
     def problem(self) -> Problem:
         """The objective at the fitted numbers."""
-        return self.on(self.gram)
-
-    def on(self, gram: GramStats) -> Problem:
-        """The same problem (numbers, ridge, metric) for other statistics of the same tasks and features."""
-        return self.coupling.problem(self.part.equations(gram))
+        return self.coupling.problem(self.part.equations(self.gram))
 
     @cached_property
     def coef(self) -> Array:
