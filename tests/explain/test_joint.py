@@ -107,6 +107,14 @@ def test_standard_errors_of_a_contrast_are_those_of_new_noise_in_the_targets(kwa
     np.testing.assert_allclose(error, np.sqrt(joint.noise[task] @ moved**2), rtol=1e-6)
 
 
+@pytest.mark.parametrize("kwargs", VARIANTS, ids=str)
+@pytest.mark.parametrize("fewer", [0, 1])
+def test_small_problems_are_those_whose_inverse_is_kept(kwargs, fewer, monkeypatch):
+    joint = joint_of(fitted(T=4, d=2, n=(8, 12), **kwargs)[0], "test")
+    monkeypatch.setattr(coupling, "DENSE_UNKNOWNS", joint.problem.equations.b.size - fewer)
+    assert joint.is_small == joint.inverse.at_once == (not fewer)
+
+
 def test_other_structures_are_named_in_the_error():
     table, y = frame(0)
     with pytest.raises(

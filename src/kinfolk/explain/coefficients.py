@@ -193,7 +193,7 @@ def marks_of(
     """
     rest = (group >= 0) & ~inside
     difference = error = np.full(coef.shape[1], np.nan)
-    if rest.any() and joint is not None and joint.inverse.at_once:
+    if rest.any() and joint is not None and joint.is_small:
         difference, error = joint.contrast(inside / inside.sum() - rest / rest.sum())
     elif rest.any():
         difference, error = _contrast_by_scatter(coef, inside, rest, group)

@@ -225,7 +225,7 @@ class TaskGroups:
     @cached_property
     def _joint(self) -> Joint | None:
         joint = joint_behind(self.model)
-        return joint if joint is not None and joint.inverse.at_once else None
+        return joint if joint is not None and joint.is_small else None
 
     def _differs(self, inside: NDArray[np.intp]) -> str:
         """The level of these tasks and the features that mark them, in words, after a colon."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from kinfolk.methods.gamtl import coupling
 from kinfolk.methods.gamtl.alternate import Alternation
 from kinfolk.methods.gamtl.coupling import GraphCoupling, GraphInverse
 from kinfolk.methods.gamtl.problem import Problem, usual_rounds
@@ -50,6 +51,11 @@ class Joint:
     def problem(self) -> Problem:
         """The objective at the fitted numbers."""
         return self.coupling.problem(self.part.equations(self.gram))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the inverse of the weight system is kept, so that contrasts of many tasks cost little."""
+        return self.part.V.size <= coupling.DENSE_UNKNOWNS
 
     @cached_property
     def coef(self) -> Array:
