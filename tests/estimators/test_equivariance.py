@@ -142,8 +142,8 @@ BY_TREES = {"columns in another order": 1e-2}  # of two columns that split alike
 @pytest.fixture(scope="module")
 def few_trees():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kinfolk.search.trunk_search.ROUNDS", 60)
-        patch.setattr("kinfolk.search.trunk_search.STEP", 30)
+        patch.setattr("kinfolk.search.trees.ROUNDS", 60)
+        patch.setattr("kinfolk.search.trees.STEP", 30)
         yield
 
 

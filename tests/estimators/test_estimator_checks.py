@@ -29,8 +29,8 @@ ESTIMATORS = [GAMTL(), GAMTLCV(**SMALL), RBFGAMTL(**SMALL), GAMTLCV(**SMALL, tru
 
 @pytest.fixture(autouse=True)
 def _few_trees(monkeypatch):
-    monkeypatch.setattr("kinfolk.search.trunk_search.ROUNDS", 30)
-    monkeypatch.setattr("kinfolk.search.trunk_search.STEP", 30)
+    monkeypatch.setattr("kinfolk.search.trees.ROUNDS", 30)
+    monkeypatch.setattr("kinfolk.search.trees.STEP", 30)
 
 
 @pytest.mark.parametrize(("estimator", "check"), list(conventions(ESTIMATORS)))

@@ -5,22 +5,23 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-import kinfolk.search.mixture as mixture_module
+import kinfolk.search.tries as tries
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, load
 from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.datasets import make_circle, make_groups
 from kinfolk.methods.gamtl.defaults import feature_scale
-from kinfolk.methods.ridges import LastMean
-from kinfolk.methods.uncertainty import uncertainty
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats, squared_errors
 from kinfolk.rows.splits import InTime
 from kinfolk.rows.table import read_rows
+from kinfolk.search.cross_errors import CrossErrors, cross_errors, mixture_errors
 from kinfolk.search.errors import paired_gain
-from kinfolk.search.grid import Grid
-from kinfolk.search.mixture import HOPELESS, Member, Mixture, Search, limits
-from kinfolk.search.shares import DRAWS, SEED, best_mixture, cross_errors, mixture_errors, own_ridge_shares
+from kinfolk.search.members import OWN, SHRUNK, TREES, Grid, Member, baselines, mixed_models
+from kinfolk.search.mixture import Mixture, learn, mixture_of
+from kinfolk.search.rbf_search import TaskRows
+from kinfolk.search.shares import DRAWS, SEED, best_mixture, own_ridge_shares
 from kinfolk.search.trials import try_all
+from kinfolk.search.tries import HOPELESS, Search
 from problems import folds_of_rows, frame
 
 QUICK = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,)}
@@ -111,7 +112,7 @@ def folds():
 
 def test_fold_fits_by_addition_are_fits_of_the_rows_left(folds):
     statistics, (X, y, codes, fold) = folds
-    members = [*limits(statistics, mean_ridge=0.02, slopes=True), Grid({}, {}).member(strength=1.0, ridge=0.1)]
+    members = [*baselines(statistics), *mixed_models(statistics), Grid({}, {}).member(strength=1.0, ridge=0.1)]
     for f in range(4):
         kept = fold != f
         direct = GramStats.from_codes(X[kept], y[kept], codes[kept], np.arange(6))
@@ -177,17 +178,18 @@ def uneven_errors(T=12, M=4, rows=15):
 def test_shares_are_the_mean_of_those_of_resampled_tasks():
     """Against a plain loop: every draw is the best mixture of tasks that count by their weights in it."""
     E = uneven_errors()
-    rank = np.argsort(np.argsort(E[:, 1, 1]))
+    best = np.einsum("tmm->m", E).argmin()
+    rank = np.argsort(np.argsort(E[:, best, best]))
     counts = np.random.default_rng(SEED).exponential(size=(DRAWS, 12))
-    plain = [best_mixture(E, count[rank], usual=1, draws=0) for count in counts]
-    np.testing.assert_allclose(best_mixture(E, np.ones(12), usual=1), np.mean(plain, axis=0), atol=1e-9)
+    plain = [best_mixture(E, count[rank], draws=0) for count in counts]
+    np.testing.assert_allclose(best_mixture(E, np.ones(12)), np.mean(plain, axis=0), atol=1e-9)
 
 
 def test_shares_do_not_depend_on_the_order_of_tasks():
     E = uneven_errors()
     weight = np.linspace(1, 2, 12)
     again = np.random.default_rng(0).permutation(12)
-    one, two = (best_mixture(E[order], weight[order], usual=2, caution=1.0) for order in (np.arange(12), again))
+    one, two = (best_mixture(E[order], weight[order]) for order in (np.arange(12), again))
     np.testing.assert_allclose(one, two, atol=1e-12)
 
 
@@ -212,47 +214,29 @@ def panel_search(T=25, n=12, noise=1.0):
     rows = read_rows(np.column_stack([task, X]), y, task=0)
     folds = folds_of_rows(rows, X, rows.gram(X, ("x",)), cv=4, groups=InTime(when))
     search = Search(folds, None, None)
-    search.add([Member("ridge per task", Independent(penalty=1.0)), Member("pooled", Pooled(penalty=1.0))])
-    search.add([Member("shrunk to the mean", MeanShrunk(penalty=1.0))])
+    search.add([Member(OWN, "ridge per task", Independent(penalty=1.0)), Member("pooled", "", Pooled(penalty=1.0))])
+    search.add([Member(SHRUNK, "", MeanShrunk(penalty=1.0))])
     return search
 
 
 def test_in_time_a_fold_counts_as_one_observation():
     search = panel_search(noise=0.1)
     assert search.errors_go_together()
-    own = search.trial("ridge per task")
-    mixed = search.mixture(list(search.tried), np.ones(25))
-    gain = search.gain(own, mixed)
-    assert gain == paired_gain(own.errors.squared, mixed.errors.squared, own.errors.task_rows)
-    assert gain.standard_error > mixed.errors.gain_over(own.errors).standard_error
+    own = search.tried[OWN][1].errors
+    mixed = mixture_of(search, search.cross_errors(list(search.tried)), np.ones(25)).errors
+    gain = mixed.gain_over(own, shared=search.errors_go_together())
+    assert gain == paired_gain(own.squared, mixed.squared, own.task_rows)
+    assert gain.standard_error > mixed.gain_over(own).standard_error
 
 
 def test_tasks_of_few_rows_do_not_weigh_more_by_chance():
     """All have the same noise: by their own errors the weights of ten rows each would differ by a factor of two."""
     search = panel_search()
-    weight = search.task_weights() * search.rows
-    plain = 1 / search.trial(search.best_limit()).errors.by_task()
+    best = search.tried[min(search.tried, key=search.error)][1].errors
+    weight = search.task_weights() * best.task_rows
+    plain = 1 / best.by_task()
     assert plain.max() > 1.8 * plain.min()
     assert weight.max() < 1.1 * weight.min()
-
-
-def test_caution_keeps_to_the_usual_model_unless_another_is_clearly_better():
-    rng = np.random.default_rng(5)
-    residual = rng.normal(size=(40, 2, 20))
-    E = residual @ residual.transpose(0, 2, 1)
-    assert best_mixture(E, np.ones(40), usual=0, caution=100.0)[0] == pytest.approx(1)
-    E[:, 0] *= 100
-    E[:, :, 0] *= 100
-    assert best_mixture(E, np.ones(40), usual=0, caution=1.0)[1] > 0.95
-
-
-@pytest.mark.parametrize(("T", "expected"), [(19, False), (20, True)])
-def test_noise_by_task_is_tried_where_it_is_another_model(T, expected):
-    rng = np.random.default_rng(0)
-    table = np.column_stack([np.repeat(np.arange(T), 4), rng.normal(size=4 * T)])
-    model = GAMTLCV(task=0, nonlinear=False, **QUICK).fit(table, table[:, 1] + rng.normal(size=4 * T))
-    tried = [row["name"] for row in model.cv_results_]
-    assert ("random slopes, random intercepts, noise by task" in tried) is expected
 
 
 def test_folds_in_parallel_give_the_same_model():
@@ -274,7 +258,7 @@ def test_groups_keep_whole_sittings_together_and_progress_is_told():
     seen = []
     model = GAMTLCV(task="who", callback=seen.append, **QUICK).fit(table, y, groups=np.arange(len(y)) // 4)
     assert np.isfinite(model.predict(table)).all()
-    assert {p.stage for p in seen} == {"cross-validation", "trunk"}
+    assert {p.stage for p in seen} == {"cross-validation", "trees"}
 
 
 BAD = [({"strengths": ()}, "strengths is empty"), ({"intercept": "own"}, "intercept='own'")]
@@ -364,95 +348,6 @@ def test_curves_in_time_are_judged_by_what_follows():
     model = GAMTLCV(task=0, nonlinear="auto", cv=3, **QUICK).fit(table, y, time=when)
     assert model.nonlinear_helps_ and model.n_splits_ == 2  # of four parts in time the last two are judged
     assert model.score(table, y) > 0.9
-
-
-@pytest.fixture(scope="module")
-def wandering():
-    """Levels that walk at random, beside an input that says nothing; the model of the past, told the time."""
-    rng = np.random.default_rng(1)
-    when = np.tile(np.arange(40), 10)
-    table = np.column_stack([np.repeat(np.arange(10), 40), rng.normal(size=400)])
-    y = rng.normal(size=(10, 40)).cumsum(axis=1).ravel()
-    past = when < 30
-    return GAMTLCV(task=0, **QUICK).fit(table[past], y[past], time=when[past]), table, y, past
-
-
-def test_levels_that_wander_go_on_as_they_ended(wandering):
-    model, table, y, past = wandering
-    assert model.mixture_["mean of the last rows"] > 0.5
-    plain = GAMTLCV(task=0, **QUICK).fit(table[past], y[past])
-    assert "mean of the last rows" not in plain.mixture_
-    told, untold = (np.square(m.predict(table[~past]) - y[~past]).mean() for m in (model, plain))
-    assert told < 0.8 * untold
-
-
-def test_a_part_that_follows_the_last_rows_adds_up_with_the_others(wandering, tmp_path):
-    model, table, y, past = wandering
-    coef = np.zeros_like(model.coef_)
-    intercept = np.zeros_like(model.intercept_)
-    for part in model.model_.parts:
-        W, c = part.coefficients(part.equations(model.gram_), part.V)
-        coef += part.shares[:, None] * W
-        intercept += part.shares * c
-    np.testing.assert_allclose(coef, model.coef_, atol=1e-9)
-    np.testing.assert_allclose(intercept, model.intercept_, atol=1e-9)
-    model.save(tmp_path / "model.npz")
-    stored = load(tmp_path / "model.npz")
-    expected = stored.predict(table)
-    np.testing.assert_array_equal(expected, model.predict(table))
-    new = np.column_stack([np.full(5, 10.0), np.arange(5.0)])
-    changed = stored.adopt(new, np.full(5, 7.0)).drop([3])
-    others = table[:, 0] != 3
-    np.testing.assert_allclose(changed.predict(table[others]), expected[others])
-    assert np.isfinite(changed.predict(new, return_std=True)[1]).all()
-
-
-@pytest.mark.parametrize("nonlinear", [False, True])
-def test_the_last_rows_of_a_part_lie_where_they_do_among_all_features(wandering, nonlinear):
-    told, table, y, past = wandering
-    when = np.tile(np.arange(40), 10)
-    table, y, when = table[past], y[past], when[past]
-    model = GAMTLCV(task=0, nonlinear=nonlinear, **QUICK).fit(table + np.array([0, 5]), y, time=when)
-    part = next(part for part in model.model_.parts if part.name == "mean of the last rows")
-    held = model.model_.columns.read(table + np.array([0, 5]), "")[0][:, -1]
-    last = when >= 25  # the last of six parts
-    x0 = part.equations(model.gram_).x0[:, -1] * part.units[-1]
-    tasks = table[last, 0].astype(int)
-    np.testing.assert_allclose(x0, np.bincount(tasks, held[last]) / 5, atol=1e-9)
-    np.testing.assert_array_equal(part.last.n, 5)
-
-
-def test_a_mean_of_the_last_rows_is_surest_where_these_lie():
-    """By hand: the noise, that of the mean of so few rows, and the slopes that it does not have."""
-    rng = np.random.default_rng(0)
-    codes = np.repeat(np.arange(20), 12)
-    X = rng.normal(size=(240, 2)) + np.tile(np.arange(12), 20)[:, None] / 4
-    y = X @ [1.0, -0.5] + rng.normal(size=20)[codes] + 0.3 * rng.normal(size=240)
-    last = np.tile(np.arange(12), 20) >= 9
-    gram, few = (GramStats.from_rows(X[rows], y[rows], codes[rows]) for rows in (slice(None), last))
-    model = LastMean(few).learn(gram)
-    known = uncertainty([part.map(gram) for part in model.parts], gram, model.coef, model.intercept)
-    tasks = np.arange(20)
-    at_home = known.std(few.x_mean, tasks) ** 2
-    np.testing.assert_allclose(at_home, known.noise * (1 + 1 / 3), rtol=1e-9)
-    slopes = known.law.covariance[:2, :2] + np.outer(known.law.mean[:2], known.law.mean[:2])
-    away = np.array([2.0, 1.0])
-    expected = at_home + away @ slopes @ away
-    np.testing.assert_allclose(known.std(few.x_mean + away, tasks) ** 2, expected, rtol=1e-9)
-
-
-def test_a_task_that_is_solved_anew_goes_on_as_it_ended(wandering, tmp_path):
-    model, table, *_ = wandering
-    model.save(tmp_path / "model.npz")
-    again = load(tmp_path / "model.npz").refit([3])
-    before, after = (next(p for p in m.model_.parts if p.name == "mean of the last rows") for m in (model, again))
-    assert abs(before.share * before.last.y[3]) > 1
-    for known, kept in zip(before.last, after.last, strict=True):
-        np.testing.assert_array_equal(kept, known)
-    W, c = zip(*(p.coefficients(p.equations(again.gram_), p.V) for p in again.model_.parts), strict=True)
-    shares = [p.shares for p in again.model_.parts]
-    np.testing.assert_allclose(np.einsum("mt,mt->t", shares, c), again.intercept_, atol=1e-9)
-    np.testing.assert_allclose(again.predict(table), model.predict(table), atol=0.2)
 
 
 def test_lines_beside_curves_keep_their_errors_and_their_predictions():
@@ -589,7 +484,7 @@ def test_a_loner_keeps_its_own_ridge_and_the_others_share():
     assert model.shares_.shape == (20, len(model.mixture_))
     np.testing.assert_allclose(model.shares_.sum(axis=1), 1)
     own = model.shares_[:, list(model.mixture_).index("ridge per task")]
-    assert own[18] > 0.9 and own[:18].max() < 0.05
+    assert own[18] > 0.85 and own[:18].max() < 0.05
     parts = {part.name: part for part in model.model_.parts}
     np.testing.assert_array_equal(parts["ridge per task"].shares, own)
 
@@ -638,41 +533,81 @@ def test_among_many_tasks_points_that_lose_by_far_are_tried_on_one_fold():
     rows = read_rows(np.column_stack([task, X]), y, task=0)
     folds = folds_of_rows(rows, X, rows.gram(X, ("x",)), cv=5, random_state=0)
     search = Search(folds, None, None)
-    search.add([Member("good", Independent(penalty=0.1), has_graph=True)])
+    search.add([Member("good", "good", Independent(penalty=0.1), has_graph=True)])
     near = Independent(penalty=0.2)
-    search.add([Member("near", near, has_graph=True), Member("hopeless", Independent(penalty=1e3), has_graph=True)])
+    hopeless = Independent(penalty=1e3)
+    search.add(Member(name, name, method, has_graph=True) for name, method in (("near", near), ("hopeless", hopeless)))
     assert set(search.tried) == {"good", "near"} and set(search.dropped) == {"hopeless"}
     assert [(row["name"], row["folds"]) for row in search.table()] == [("good", 5), ("near", 5), ("hopeless", 1)]
-    whole = try_all([near], folds)[0]
-    assert np.array_equal(search.trial("near").coef, whole.coef)
+    whole = try_all([near], search.lines)[0]
+    assert np.array_equal(search.tried["near"][1].coef, whole.coef)
     assert search.error("near") == whole.errors.tasks()
+
+
+def rows_of_tasks(T):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4 * T, 1))
+    X /= X.std()
+    codes = np.repeat(np.arange(T), 4)
+    return Search(
+        Folds.of_rows(X, 2 * X[:, 0] + rng.normal(size=4 * T), codes, np.arange(T), np.arange(4 * T) % 4), None, None
+    )
+
+
+def mixture_by_hand(members, shares, T):
+    keys = [member.key for member in members]
+    return Mixture(keys, members, shares, np.tile(shares, (T, 1)), None, 0.0, np.zeros(T))
 
 
 @pytest.mark.parametrize("T", [299, 300])
 def test_among_many_tasks_only_the_graph_that_is_shown_takes_all_rounds(T):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(4 * T, 1))
-    gram = GramStats.from_rows(X, 2 * X[:, 0] + rng.normal(size=4 * T), np.repeat(np.arange(T), 4))
+    search = rows_of_tasks(T)
     whole, brief = Independent(penalty=1.0), Independent(penalty=50.0)
-    shown = Member("shown", whole, brief=brief)
-    other = Member("other", whole, brief=brief)
-    shares = np.array([0.5, 0.5])
-    mixture = Mixture([shown, other], shares, np.tile(shares, (T, 1)), None, shown=shown)
+    shown = Member("shown", "shown", whole, brief=brief)
+    other = Member("other", "other", whole, brief=brief)
+    model = learn(search, mixture_by_hand([shown, other], np.array([0.5, 0.5]), T), shown)
     beside = whole if T < 300 else brief
-    wanted = (whole.learn(gram).coef + beside.learn(gram).coef) / 2
-    np.testing.assert_allclose(mixture.learn(gram).coef, wanted)
+    lines = search.lines.total
+    wanted = (whole.learn(lines).coef + beside.learn(lines).coef) / 2 / search.scale
+    np.testing.assert_allclose(model.coef, wanted)
 
 
 def test_among_many_tasks_a_graph_that_takes_no_part_takes_the_first_rounds(monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 1))
-    gram = GramStats.from_rows(X, 2 * X[:, 0] + rng.normal(size=40), np.repeat(np.arange(10), 4))
     whole, brief = Independent(penalty=1.0), Independent(penalty=50.0)
-    shown = Member("shown", whole, brief=brief)
-    mixture = Mixture([Member("other", whole)], np.ones(1), np.ones((10, 1)), None, shown=shown)
+    shown = Member("shown", "shown", whole, brief=brief)
     for many, wanted in ((11, whole), (10, brief)):
-        monkeypatch.setattr(mixture_module, "MANY", many)
-        np.testing.assert_array_equal(mixture.learn(gram).parts[1].V, wanted.learn(gram).parts[0].V)
+        monkeypatch.setattr(tries, "MANY", many)
+        search = rows_of_tasks(10)
+        model = learn(search, mixture_by_hand([Member("other", "other", whole)], np.ones(1), 10), shown)
+        np.testing.assert_allclose(model.parts[1].V, wanted.learn(search.lines.total).parts[0].V)
+
+
+def test_cross_errors_of_predictions_are_those_of_the_lines_that_made_them(folds):
+    statistics, (X, y, codes, fold) = folds
+    search = Search(statistics, None, None)
+    search.add(baselines(search.lines))
+    keys = list(search.tried)
+    data = TaskRows(X, y, codes, np.arange(6), fold)
+    own = search.tried[OWN][1]
+    W = own.coef / search.scale
+    prediction = np.einsum("nd,nd->n", X, W[fold, codes]) + own.intercept[fold, codes]
+    E = search.cross_errors_with(keys, TREES, prediction, data)
+    plain = search.cross_errors([*keys, OWN])
+    np.testing.assert_allclose(E.E, plain.E, atol=1e-9)
+    np.testing.assert_array_equal(E.rows, plain.rows)
+    assert E.keys == (*keys, TREES)
+
+
+def test_a_row_of_weight_two_counts_as_two_in_cross_errors():
+    rng = np.random.default_rng(6)
+    residuals = rng.normal(size=(3, 60))
+    codes, fold = np.arange(60) % 3, np.arange(60) // 20 - 1  # the first are never held out
+    weight = np.where(np.arange(60) % 4 == 0, 2.0, 1.0)
+    twice = np.repeat(np.arange(60), weight.astype(int))
+    one = CrossErrors.of_predictions("abc", residuals, codes, fold, (2, 3), weight)
+    two = CrossErrors.of_predictions("abc", residuals[:, twice], codes[twice], fold[twice], (2, 3))
+    np.testing.assert_allclose(one.E, two.E)
+    np.testing.assert_array_equal(one.rows, two.rows)
 
 
 def _scattered(T, spread, bend=0.0):

@@ -14,8 +14,9 @@ from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.methods.ridges import TaskMean
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
-from kinfolk.search.mixture import SLOPES, Member, Search
+from kinfolk.search.members import SLOPES, Member
 from kinfolk.search.shares import best_mixture
+from kinfolk.search.tries import Search
 
 KINDS = {"a": 0.0, "b": 2.0, "c": -1.0}
 METHODS = [
@@ -198,8 +199,8 @@ def test_one_hopeless_model_changes_nothing_for_the_others(size):
     residuals = rng.normal(size=(30, 8, 3)) * [1.0, 1.2, 2.0]
     E = np.einsum("trm,trk->tmk", residuals, residuals)
     wild = np.concatenate([residuals, size * rng.normal(size=(30, 8, 1))], axis=2)
-    found = best_mixture(np.einsum("trm,trk->tmk", wild, wild), np.ones(30), caution=0.5)
-    np.testing.assert_allclose(found, [*best_mixture(E, np.ones(30), caution=0.5), 0.0])
+    found = best_mixture(np.einsum("trm,trk->tmk", wild, wild), np.ones(30))
+    np.testing.assert_allclose(found, [*best_mixture(E, np.ones(30)), 0.0])
 
 
 def test_the_same_member_is_not_kept_twice():
@@ -207,5 +208,5 @@ def test_the_same_member_is_not_kept_twice():
     codes = np.repeat(np.arange(6), 10)
     folds = Folds.of_rows(rng.normal(size=(60, 2)), rng.normal(size=60), codes, np.arange(6), np.arange(60) % 5)
     search = Search(folds, None, None)
-    search.add([Member(SLOPES, RandomSlopes()), Member(f"{SLOPES}, noise by task", RandomSlopes(noise="task"))])
+    search.add([Member(SLOPES, "", RandomSlopes()), Member("again", "", RandomSlopes(noise="task"))])
     assert list(search.tried) == [SLOPES]

@@ -13,9 +13,8 @@ from kinfolk import GAMTLCV, load
 from kinfolk.judge.of_model import composition
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
-from kinfolk.search.boosters import _HistTrees
 from kinfolk.search.rbf_search import TaskRows
-from kinfolk.search.trunk_search import task_inputs, task_levels, trunk_shares, try_trunk
+from kinfolk.search.trees import task_inputs, task_levels, try_trees
 from kinfolk.store import ModelFileError
 
 FEW = {"strengths": (1.0,), "metrics": ("identity",), "anchors": (0.0,), "ridges": (1.0,), "nonlinear": False}
@@ -24,8 +23,8 @@ FEW = {"strengths": (1.0,), "metrics": ("identity",), "anchors": (0.0,), "ridges
 @pytest.fixture(scope="module", autouse=True)
 def _few_rounds():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kinfolk.search.trunk_search.ROUNDS", 60)
-        patch.setattr("kinfolk.search.trunk_search.STEP", 30)
+        patch.setattr("kinfolk.search.trees.ROUNDS", 60)
+        patch.setattr("kinfolk.search.trees.STEP", 30)
         yield
 
 
@@ -177,17 +176,18 @@ def test_intervals_hold_what_they_say():
     assert 0.82 < np.mean((low <= y[~train]) & (y[~train] <= high)) < 0.98
 
 
-def test_beyond_an_end_where_lines_hold_they_predict_alone():
+def test_beyond_the_rows_of_fit_trees_stay_near_the_lines():
     rng = np.random.default_rng(5)
     time = np.tile(np.arange(40.0), 6)
     X = np.column_stack([np.repeat(np.arange(6), 40), time, rng.uniform(-1, 1, 240)])
     y = time + 5 * (np.abs(X[:, 2]) > 0.5) + 0.1 * rng.standard_normal(240)
     model = GAMTLCV(task=0, trunk="auto", **FEW).fit(X, y)
     assert model.trunk_helps_
-    later = np.array([[0, 44.0, 0.0]])
-    share = model.model_.trunk.share_of(later[:, 1:], np.array([0]))
-    inside = model.model_.trunk.share_of(np.array([[20.0, 0.0]]), np.array([0]))
-    assert share[0] < inside[0]
+    bound = model.model_.bound
+    for when in (44.0, 60.0):
+        later = np.array([[0, when, 0.0]])
+        away = model.predict(later) - bound.lines.predict(later[:, 1:], np.array([0]))
+        assert np.abs(away) <= bound.most + 1e-9
 
 
 def test_wide_targets_have_a_trunk_too():
@@ -216,28 +216,19 @@ def test_a_row_held_out_is_not_seen_by_its_trees():
     data = TaskRows(X, y, codes, np.arange(6), fold)
     other = TaskRows(X, np.where(fold == 0, y + 1e-9, y), codes, np.arange(6), fold)
     one = DecisionTreeRegressor(random_state=0)
-    before, after = (try_trunk(rows, one).prediction for rows in (data, other))
+    before, after = (try_trees(rows, one).prediction for rows in (data, other))
     assert (before[fold == 0] == after[fold == 0]).all()
     assert not (before[fold != 0] == after[fold != 0]).all()
 
 
-def _hist_trees(Z, y, *, weight, category, leaves, seed):
-    return _HistTrees(Z, y, weight, category, leaves, seed)
-
-
-def test_tasks_of_few_rows_are_told_apart(monkeypatch):
+def test_tasks_of_few_rows_are_told_apart():
     rng = np.random.default_rng(4)
     codes = np.repeat(np.arange(20), 12)
     X = rng.uniform(-1, 1, (240, 1))
     # The step goes up in half of the tasks and down in the others: their means do not tell which.
     y = np.where(codes % 2, 1.0, -1.0) * np.where(X[:, 0] > 0, 1.0, -1.0)
     data = TaskRows(X, y, codes, np.arange(20), np.arange(240) % 4)
-    found = np.square(try_trunk(data, "auto").prediction - y).mean()
-    monkeypatch.setattr("kinfolk.search.trunk_search.booster", _hist_trees)
-    shown_often = np.square(try_trunk(data, "auto").prediction - y).mean()
-    monkeypatch.setattr("kinfolk.search.boosters.TIMES", 1)
-    shown_once = np.square(try_trunk(data, "auto").prediction - y).mean()
-    assert found < 0.5 and shown_often < 0.5 < shown_once
+    assert np.square(try_trees(data, "auto").prediction - y).mean() < 0.5
 
 
 def test_means_that_rows_are_told_are_those_of_others():
@@ -254,16 +245,6 @@ def test_levels_between_own_mean_and_that_of_all():
     y = np.array([0.0, 2.0, 10.0, 12.0])
     levels = task_levels(np.array([0, 0, 1, 1]), y, 2)
     assert 1 < levels[0] < 2 and 10 < levels[1] < 11
-
-
-def test_the_share_is_that_of_least_error():
-    rng = np.random.default_rng(1)
-    y, fold = np.zeros(200), np.arange(200) % 2
-    data = TaskRows(np.zeros((200, 1)), y, np.arange(200) % 4, np.arange(4), fold)
-    one, two = rng.standard_normal((2, 200))
-    found = trunk_shares(data, one, two, np.ones(4))
-    errors = [np.sum(((1 - s) * one + s * two) ** 2) for s in np.linspace(0, 1, 1001)]
-    assert found.share == pytest.approx(np.argmin(errors) / 1000, abs=1e-3)
 
 
 @pytest.mark.parametrize("trunk", ["boost", 3, HistGradientBoostingRegressor])
@@ -307,20 +288,6 @@ def test_onnx_says_that_a_trunk_has_no_form_there(model, tmp_path):
 
     with pytest.raises(ValueError, match="boosted trees take part.*trunk=None"):
         to_onnx(model, tmp_path / "model.onnx")
-
-
-def test_a_row_of_weight_two_counts_as_two():
-    rng = np.random.default_rng(6)
-    y, lines, trunk = rng.standard_normal((3, 60))
-    codes, fold = np.arange(60) % 3, np.arange(60) // 30
-    weight = np.where(np.arange(60) % 4 == 0, 2.0, 1.0)
-    twice = np.repeat(np.arange(60), weight.astype(int))
-    X = np.zeros((60, 1))
-    one = trunk_shares(TaskRows(X, y, codes, np.arange(3), fold, weight), lines, trunk, np.ones(3))
-    repeated = TaskRows(X[twice], y[twice], codes[twice], np.arange(3), fold[twice])
-    two = trunk_shares(repeated, lines[twice], trunk[twice], np.ones(3))
-    assert one.share == pytest.approx(two.share)
-    np.testing.assert_allclose(one.errors.squared, two.errors.squared)
 
 
 def test_a_sample_of_rows_says_of_trees_what_all_rows_say(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -13,51 +14,34 @@ from sklearn.base import clone
 
 from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.methods.gamtl.calibrate import SHOWN_BY
-from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.method import announced
-from kinfolk.methods.model import Bound, ByTask, Model
+from kinfolk.methods.model import ByTask, Model
 from kinfolk.methods.parameters import check_parameters, choice, number, parameters
-from kinfolk.methods.splines import SplineFeatures
 from kinfolk.methods.trunk import is_regressor
+from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.methods.walks import walk_column
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds, refilled
-from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
+from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.schema import Columns
 from kinfolk.rows.splits import InTime, distinct_share, fold_of_rows, in_order, last_third, time_column
 from kinfolk.rows.table import Rows, read_rows
-from kinfolk.search.curves import (
-    MOST_NUMBERS,
-    can_bend,
-    curves_of,
-    heads_of,
-    line_beside_curves,
-    on_columns,
-    search_splines,
-)
+from kinfolk.search.bounds import bound_of, features_of
+from kinfolk.search.curves import MOST_NUMBERS, can_bend, curves_of, on_curves, radial_members, spline_members
 from kinfolk.search.errors import Gain
-from kinfolk.search.found import Chosen, Found
-from kinfolk.search.grid import Grid
-from kinfolk.search.mixture import MANY, OWN, SLOPES, SLOPES_OWN, Member, Search, limits
-from kinfolk.search.rbf_search import FeatureSearch, InBasis, TaskRows, block_by_block
+from kinfolk.search.guard import Chosen
+from kinfolk.search.members import OWN, OWN_CURVES, SLOPES, SLOPES_OWN, TREES, Grid, baselines, mixed_models
+from kinfolk.search.mixture import learn
+from kinfolk.search.rbf_search import FeatureSearch, TaskRows
 from kinfolk.search.stream import Stream
-from kinfolk.search.trials import Trial
-from kinfolk.search.trunk_search import MOST_JUDGED, check_trunk, fit_trunk, try_trunk
+from kinfolk.search.trees import MOST_JUDGED, check_trees, fit_trees, try_trees
+from kinfolk.search.tries import MANY, Search
 from kinfolk.threads import limited_threads
 
-MEAN_RIDGE = 0.02  # on the mean that tasks are shrunk to, in units of a task's own data
-LEAST_VARIANCE = 1e-9  # of features of variance 1, in a direction in which rows do not differ but by rounding
-FARTHEST = 2.0  # standard deviations of the difference to lines: it is held to these beyond the training rows
-BEST_OF_SEVERAL = 1.2  # of the guard: graphs are the best of several, and on noise win more often than one would
 NEVER = 1e9  # guard that no graph passes
 MOST_SEARCHED = 2500  # tasks, up to which later rows have a search of their own
-FINALISTS = 4  # graphs that may share in the mixture
-CURVES_ANCHORS = (0.0, 0.9)  # heads on bumps need a common part
-LEAST_CURVES = 0.01  # gain below which curves are not worth that coefficients are harder to read
-HALF_GUARD = 0.5  # for walks, as inputs alone tell along which; and in time, as few folds have large standard errors
-LEAST_TRUNK = 0.01  # share below which a trunk is not worth its trees
+CURVES_ANCHORS = (0.0, 0.9)  # heads on radial basis functions need a common part
 InBlocks = Callable[[FeatureSearch], Folds]
-TRUNK_GUARD = 0.5  # of the guard: the graph is the best of many, and of the trunk one number is fitted, its share
 
 
 @parameters
@@ -197,7 +181,7 @@ class GAMTLCV(GraphRegressor):
 
     def fit_rows(self, rows: Rows, groups: Any = None, *, streams: bool = False) -> Self:
         """Statistics of folds, with curves and a trunk from the rows if asked for; kept if more rows are to come."""
-        check_trunk(self.trunk)
+        check_trees(self.trunk)
         columns, inputs, names = self.fit_columns(rows)
         self.tell_rules(columns, rows, inputs, names)
         gram = rows.gram(inputs, names)
@@ -214,7 +198,7 @@ class GAMTLCV(GraphRegressor):
         `fold` has the number of every row of the sample, and `in_basis` gives the statistics of all rows in other
         features. Knots, trees, the reach of inputs and the order in time are those of the sample.
         """
-        check_trunk(self.trunk)
+        check_trees(self.trunk)
         inputs = columns.features(rows.table)
         folds = folds if folds.distinct is not None else replace(folds, distinct=distinct_share(rows, None))
         self.tell_rules(columns, rows, inputs, folds.total.feature_names)
@@ -317,7 +301,7 @@ class GAMTLCV(GraphRegressor):
         if lines_alone or self.learns_nothing(stream.folds.total, stream.folds):
             return self.whole_model(stream.folds.total, stream.folds)
         with limited_threads(*stream.folds.total.b.shape):
-            model = self._learn_beside_lines(stream, columns, data, trunk)
+            model = self._learn_from(stream, columns, data, trunk)
         return replace(model, method=self.unfitted())
 
     def keep(self, model: Model, columns: Columns) -> Self:
@@ -326,125 +310,79 @@ class GAMTLCV(GraphRegressor):
         return super().keep(model, replace(columns, basis=basis))
 
     def learn_folds(self, folds: Folds) -> Model:
-        """Try, mix, and fit the mixture to all rows."""
-        search, scale = self._search(folds)
-        return self._learn(Found(search, self._choose(search), scale))
+        """Straight lines and the graph, from statistics alone."""
+        choice = Chosen.of_lines(self._lines_tried(folds), self.guard).with_graph()
+        return self._model_of_choice(choice)
 
-    def _search(self, folds: Folds) -> tuple[Search, Array]:
-        """All linear members, tried on the folds of features on one scale, and that scale."""
-        self._check_axes()
-        rows = folds.total.n.sum()
-        if any(part.n.sum() >= rows for part in folds.held_out):
-            raise ValueError(f"got n_samples={rows:g} in one fold: cross-validation needs rows in at least 2 folds")
-        scale = feature_scale(folds.total)
-        search = Search(folds.rescaled(scale), self.n_jobs, self.callback)
-        search.add(limits(search.folds, mean_ridge=MEAN_RIDGE, slopes=True))
-        search.add_last_means()
-        intercept = self._intercept(search)
-        # Without rows beside own intercepts no mixed model can tell a metric.
-        untold = intercept == "free" and SLOPES_OWN not in search.tried
-        metrics = ("identity",) if untold else self.metrics
-        own = search.member(OWN).parameters["penalty"]
-        self._grid(own, metrics, self.anchors, intercept).try_on(search)
-        return search, scale
-
-    def _learn_beside_lines(self, stream: Stream, columns: Columns, data: TaskRows | None, trunk: Any) -> Model:
-        """Lines and, as it is asked for, curves and a trunk beside them."""
-        search, scale = self._search(stream.folds.with_rows())
-        straight = found = Found(search, self._choose(search), scale)
-        total = stream.folds.total
-        tried = [(self._with_curves(made, found), made) for made in (stream.splines, stream.curves) if made is not None]
-        if tried:
-            # What helps comes before what does not, then what gains most.
-            found, made = max(
-                tried, key=lambda one: (one[0].curves is not None, one[0].details["nonlinear_gain_"].mean)
-            )
-            total = total if found.curves is None else made.folds.total
-        if trunk is None:
-            model = self._learn(found)
-        else:
+    def _learn_from(self, stream: Stream, columns: Columns, data: TaskRows | None, trunk: Any) -> Model:
+        """Straight lines, then curves, the graph and trees, as they are asked for and as far as they help."""
+        lines = self._lines_tried(stream.folds.with_rows())
+        choice = self._with_curves(Chosen.of_lines(lines, self.guard).with_graph(), stream)
+        trial = None
+        if trunk is not None:
             assert data is not None
-            model = self._with_trunk(data.with_rows(), found)
-        if found.curves is None and model.trunk is None:
-            return model.among(total)
-        lines = replace(model, trunk=None) if found.curves is None else _lines_of(straight)
-        lines = replace(
-            lines,
-            held_out=straight.held_out(),
+            data = data.with_rows()
+            judged = data.sample(MOST_JUDGED, self.random_state)
+            trial = try_trees(judged, trunk, callback=self.callback)
+            search = choice.search
+            choice = choice.with_trees(
+                search.cross_errors_with(choice.mixture.asked, TREES, trial.prediction, judged), trial.setting
+            )
+        model = self._model_of_choice(choice)
+        curves = choice.search.curves
+        if choice.has_trees:
+            assert trial is not None and data is not None
+            X = features_of(data, curves)
+            model = replace(model, trunk=fit_trees(trial, choice.mixture.trees, choice.mixture.task_trees, X, data))
+        model = model.among(stream.total_with(curves))
+        if curves is None and model.trunk is None:
+            return model
+
+        straight = replace(
+            learn(lines, choice.lines, None).among(stream.folds.total),
+            held_out=HeldOut(choice.lines.errors.by_task(), None, lines.lines.trained_on),
             structure=None,
             course=None,
             details={},
             columns=replace(columns, basis=None),
         )
-        model = model.among(total)
-        return replace(model, bound=bound_of(model, lines.among(stream.folds.total), found.curves, data))
+        return replace(model, bound=bound_of(model, straight, curves, data))
 
-    def _with_curves(self, curves: FeatureSearch, straight: Found) -> Found:
-        """Curves, then the mixture of lines and curves, unless lines alone are as good and "auto" is asked for."""
-        lines = straight.search
-        found = replace(curves, folds=curves.folds.with_rows())
-        has_splines = curves.best is None
-        both = search_splines(found, lines) if has_splines else self._search_curves(found)
+    def _lines_tried(self, folds: Folds) -> Search:
+        """All members that see straight lines, tried on the folds."""
+        self._check_axes()
+        rows = folds.total.n.sum()
+        if any(held_out.n.sum() >= rows for held_out in folds.held_out):
+            raise ValueError(f"got n_samples={rows:g} in one fold: cross-validation needs rows in at least 2 folds")
+        search = Search(folds, self.n_jobs, self.callback)
+        search.add(baselines(search.lines) + mixed_models(search.lines))
+        intercept = self._intercept(search)
+        # Without rows beside own intercepts no mixed model can tell a metric.
+        untold = intercept == "free" and SLOPES_OWN not in search.tried
+        metrics = ("identity",) if untold else self.metrics
+        search.add_graphs(self._grid(search.penalty(OWN), metrics, self.anchors, intercept))
+        return search
 
-        def beside(tried: dict[str, tuple[Member, Trial]]) -> dict[str, tuple[Member, Trial]]:
-            return {name: line_beside_curves(*one, found, straight.scale) for name, one in tried.items()}
+    def _with_curves(self, choice: Chosen, stream: Stream) -> Chosen:
+        """Splines or radial basis functions: what helps, then what gains most."""
+        tried = [
+            choice.with_curves(self._curves_tried(choice.search, curves), always=self.nonlinear is True)
+            for curves in (stream.splines, stream.curves)
+            if curves is not None
+        ]
+        return max(tried, key=Chosen.worth_of_curves, default=choice)
 
-        both.tried = beside(lines.tried) | both.tried
-        both.dropped = beside(lines.dropped) | both.dropped
-        both.observations = lines.observations
-        chosen = self._choose(both)
-        gain = both.gain(straight.chosen.mixture, chosen.mixture)
-        walks = has_splines and found.features.walk_terms
-        guard = self.guard * (HALF_GUARD if walks or found.folds.in_time else 1.0)
-        helps = self.nonlinear is True or bool(gain.mean > max(guard * gain.standard_error, LEAST_CURVES))
-        details = {"nonlinear_helps_": helps, "nonlinear_gain_": gain}
-        if not helps:
-            return replace(straight, details=details)
-        if has_splines:
-            details |= {"splines_": found.features}
-        else:
-            details |= {"rbf_": found.features, "rbf_setting_": found.best, "rbf_errors_": found.errors}
-        return Found(both, chosen, np.ones(found.folds.total.n_features), found, details)
-
-    def _with_trunk(self, data: TaskRows, found: Found) -> Model:
-        """The mixture that was found and a trunk, if that is clearly better than the mixture alone."""
-        judged = data.sample(MOST_JUDGED, self.random_state)
-        trial = try_trunk(judged, self.trunk, callback=self.callback)
-        chosen = found.chosen
-        shares = found.shares_of(trial, chosen.mixture, judged)
-        mixture = replace(chosen.mixture, errors=shares.on_all(chosen.mixture.errors))
-        gain = found.search.gain(chosen.mixture, mixture)
-        guard = self.guard * TRUNK_GUARD * (HALF_GUARD if found.search.folds.in_time else 1.0)
-        helps = shares.share > LEAST_TRUNK and bool(gain.mean > guard * gain.standard_error)
-        details = {"trunk_helps_": helps, "trunk_gain_": gain, "trunk_setting_": trial.setting}
-        if not helps:
-            return self._learn(replace(found, details=found.details | details))
-        # What the graph gains is told beside the same trunk.
-        without = chosen.without_graph.errors
-        errors = found.shares_of(trial, chosen.without_graph, judged).on_all(without)
-        chosen = replace(chosen, mixture=mixture, without_graph=replace(chosen.without_graph, errors=errors))
-        model = self._learn(
-            replace(found, chosen=chosen, details=found.details | details | {"gains_": found.gains(mixture)})
-        )
-        X = features_of(data, found.curves)
-        common, by_task = shares.beside(model.details["mixture_"], model.details["shares_"].values)
-        about = {"mixture_": common, "shares_": ByTask(by_task)}
-        trunk = fit_trunk(trial, shares, X, data)
-        return replace(model, trunk=trunk, details=model.details | about)
-
-    def _search_curves(self, found: FeatureSearch) -> Search:
-        """Heads on the basis functions, without a graph and with one, its parameters varied one at a time."""
-        columns = found.columns
-        search = Search(found.folds, self.n_jobs, self.callback)
-
-        def curved(member: Member) -> Member:
-            return on_columns(member, f"curves, {member.name}", columns, np.ones(len(columns)))
-
-        heads = heads_of(found)
-        own = next(head for head in heads if head.name == OWN).parameters["penalty"]
-        search.add([curved(head) for head in heads if head.parameters])  # the task mean is among the lines
+    def _curves_tried(self, lines: Search, curves: FeatureSearch) -> Search:
+        """A search that goes on with the members that see curves, and with graphs of radial basis functions."""
+        search = lines.with_curves(replace(curves, folds=curves.folds.with_rows()))
+        assert search.curves is not None
+        if curves.best is None:
+            search.add(spline_members(search.curves, len(search.scale)))
+            return search
+        search.add(radial_members(search.curves))
         intercept = "free" if self.intercept == "auto" else self.intercept
-        self._grid(own, ("identity",), CURVES_ANCHORS, intercept).try_on(search, curved)
+        grid = self._grid(search.penalty(OWN_CURVES), ("identity",), CURVES_ANCHORS, intercept)
+        search.add_graphs(replace(grid, wrap=partial(on_curves, curves=search.curves)))
         return search
 
     def _intercept(self, search: Search) -> str:
@@ -466,67 +404,15 @@ class GAMTLCV(GraphRegressor):
         }
         return Grid(axes, {"self_loops": self.self_loops, "graph_metric": self.graph_metric})
 
-    def _choose(self, search: Search) -> Chosen:
-        """The mixture with the graph if it is clearly better than that without."""
-        weight = search.task_weights()
-        without = search.mixture(search.limits(), weight)
-        names = search.finalists(None)
-        if not names:
-            member, trial = search.hopeless_graph()
-            alone = without.errors.only(range(1))
-            return Chosen(replace(without, shown=member), without, False, trial.errors.gain_over(alone))
-        with_graph = search.mixture(search.limits() + names[:FINALISTS], weight)
-        gain = search.gain(without, with_graph)
-        # A graph whose share is too small to keep has still moved the others a little.
-        takes_part = any(member.has_graph for member in with_graph.members)
-        tasks = int((with_graph.errors.task_rows > 0).sum())
-        helps = takes_part and gain.clears(BEST_OF_SEVERAL * self.guard, tasks)
-        if helps:  # the graph that predicts most comes first
-            share = np.atleast_2d(with_graph.shares).mean(axis=0)
-            order = np.argsort(-share, kind="stable")
-            names = [m.name for m in (with_graph.members[k] for k in order) if m.has_graph] + names
-        # A graph of curves is one of all features, as the explanations of it expect.
-        shown = next((name for name in names if name.startswith("curves")), names[0])
-        return Chosen(replace(with_graph if helps else without, shown=search.member(shown)), without, helps, gain)
-
-    def _learn(self, found: Found) -> Model:
-        """The mixture that was found, fitted to all rows."""
-        search = found.search
-        chosen = found.chosen
-        mixture = chosen.mixture
-        model = mixture.learn(search.folds.total).in_units(found.scale)
-        assert mixture.shown is not None
-        gains = found.details.get("gains_") or found.gains()
-        details = {
-            "gains_": gains,
-            "graph_helps_": chosen.graph_helps,
-            "nonlinear_helps_": False,
-            "gain_": chosen.gain,
-            **found.beside_own(gains),
-            "best_params_": mixture.shown.parameters,
-            "mixture_": dict(zip([m.name for m in mixture.members], mixture.shares.tolist(), strict=True)),
-            "shares_": ByTask(mixture.task_shares),
-            "n_splits_": len(search.folds),
-            "cv_results_": search.table(),
-            "relevance_": model.details["relevance_"] / found.scale,
-        }
-        return replace(model, held_out=found.held_out(), details=details | found.details)
+    def _model_of_choice(self, choice: Chosen) -> Model:
+        """The mixture that was chosen, fitted to all rows, with what the search found."""
+        model = learn(choice.search, choice.mixture, choice.shown)
+        return replace(model, held_out=choice.held_out(), details=choice.details(model))
 
     def _check_axes(self) -> None:
         for name in ("neighbors", "strengths", "ridges", "anchors", "metrics"):
             if not np.size(getattr(self, name)):
                 raise ValueError(f"{name} is empty: give at least one value to try")
-
-
-def features_of(data: TaskRows, curves: FeatureSearch | None) -> Any:
-    """The features of all rows; those of curves are made when they are asked for."""
-    return data.X if curves is None else InBasis(curves.features, data.X, curves.folds.total.n_features)
-
-
-def _lines_of(straight: Found) -> Model:
-    """The mixture of lines, without a graph that only is shown."""
-    mixture = replace(straight.chosen.mixture, shown=None)
-    return mixture.learn(straight.search.folds.total).in_units(straight.scale)
 
 
 def _time_input(rows: Rows, inputs: Array) -> int | None:
@@ -535,69 +421,3 @@ def _time_input(rows: Rows, inputs: Array) -> int | None:
         return None
     used = ~np.isnan(rows.y) if rows.weight is None else ~np.isnan(rows.y) & (rows.weight > 0)
     return walk_column(inputs[used], rows.codes[used])
-
-
-def bound_of(model: Model, lines: Model, curves: FeatureSearch | None, data: TaskRows | None) -> Bound:
-    """What holds a model with curves or trees near its lines beyond the training rows."""
-    assert lines.gram is not None
-    span = lines.gram.span
-    assert span is not None
-    d = span.shape[1]
-    used = np.ones(d, bool)
-    if model.trunk is None and curves is not None and isinstance(curves.features, SplineFeatures):
-        takes_part = (model.coef != 0).any(axis=0)[:-d]
-        used = np.isin(np.arange(d), curves.features.input_of_term[takes_part])
-    span = np.where(used, span, np.array([[-np.inf], [np.inf]]))
-    return Bound(lines, span, FARTHEST * _difference(model, lines, curves, data), *_reach(model, curves, data))
-
-
-def _reach(model: Model, curves: FeatureSearch | None, data: TaskRows | None) -> tuple[Array, Array, float]:
-    """Mean and root of the inverse covariance of the features of all rows, and how far these go in its units.
-
-    Features that are functions of each other have no variance in some directions: a step there is far.
-    """
-    gram = model.gram
-    assert gram is not None
-    center = gram.n @ gram.x_mean / gram.n.sum()
-    away = gram.x_mean - center
-    C = (gram.G.sum(axis=0) + (away.T * gram.n) @ away) / gram.n.sum()
-    size = np.sqrt(np.maximum(np.diag(C), TINY))
-    value, vector = np.linalg.eigh(C / np.outer(size, size))
-    root = vector / np.sqrt(np.maximum(value, LEAST_VARIANCE)) / size[:, None]
-    # Of statistics alone nobody knows the farthest row; and folds in time have shown how far curves go on.
-    if data is None or (data.fold < 0).any():
-        return center, root, float(np.finfo(float).max)
-    distance = block_by_block(features_of(data, curves), lambda X, _: np.square((X - center) @ root).sum(axis=1))
-    used = slice(None) if data.weight is None else data.weight > 0
-    return center, root, _farthest(distance[used], float(gram.n.sum()))
-
-
-def _farthest(distance: Array, rows: float) -> float:
-    """The largest squared distance of one of so many rows from the others, whose mean and covariance do not know it.
-
-    With as many features as rows every row is far from the others, and no new one lies beyond them.
-    """
-    others = max(rows - 1, 1.0)
-    shared = np.maximum(1 - distance / others, LEAST_VARIANCE)  # 0 if no other row goes its way
-    return float((rows / others * distance / shared).max())
-
-
-def _difference(model: Model, lines: Model, curves: FeatureSearch | None, data: TaskRows | None) -> float:
-    """Root mean square of the difference between the predictions of a model and of its lines for the training rows."""
-    if model.trunk is not None:
-        assert data is not None
-        inputs, codes = data.X, data.codes
-        apart = block_by_block(
-            features_of(data, curves),
-            lambda X, rows: model.predict(X, codes[rows]) - lines.predict(inputs[rows], codes[rows]),
-        )
-        return float(np.sqrt(np.average(apart**2, weights=data.weight)))
-    assert model.gram is not None
-    assert curves is not None
-    factor, origin = curves.features.of_lines()
-    W = model.coef.copy()
-    W[:, -len(factor) :] -= np.divide(lines.coef, factor, out=np.zeros_like(lines.coef), where=factor > 0)
-    c = model.intercept - lines.intercept - lines.coef @ origin
-    zero = np.zeros(model.gram.n_tasks)
-    without_target = replace(model.gram, b=np.zeros_like(model.gram.b), yy=zero, y_mean=zero)
-    return float(np.sqrt(squared_errors(without_target, W, c).sum() / model.gram.n.sum()))

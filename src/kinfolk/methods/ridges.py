@@ -6,7 +6,7 @@ penalties that are tried (`solvers.ridge`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,7 +17,6 @@ from kinfolk.methods.couplings import Alone, Hub, HubCoupling, ToMean
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model, Part
 from kinfolk.methods.parameters import choice, number, parameters
-from kinfolk.methods.parts import LastRows
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
@@ -376,25 +375,3 @@ class TaskMean(MultiTaskRegressor):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # a mean explains nothing by the inputs, as in DummyRegressor
         return tags
-
-
-@dataclass(frozen=True, eq=False)
-class LastMean:
-    """The mean of the `last` rows of every task: what has no trend goes on as it ended."""
-
-    last: GramStats
-
-    def learn(self, gram: GramStats) -> Model:
-        """No slopes, and the means of the last rows as intercepts."""
-        rows = self.last.reindex(gram.labels)
-        model = TaskMean().learn(replace(gram, y_mean=rows.y_mean))
-        last = LastRows(rows.n, rows.x_mean - gram.x_mean, rows.y_mean - gram.y_mean)
-        return replace(model, gram=gram, parts=(replace(model.parts[0], last=last),))
-
-    def about(self, origin: Array) -> LastMean:
-        """The same for features from which `origin` is taken away."""
-        return LastMean(replace(self.last, x_mean=self.last.x_mean - origin))
-
-    def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
-        """The model of all tasks of `gram`."""
-        return self.learn(gram.with_rows()).among(gram)

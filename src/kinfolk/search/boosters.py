@@ -18,8 +18,6 @@ from kinfolk.rows.gram import Array
 LEAVES = (8, 31)
 ROUNDS = 1000
 LEAST_LEAF = 5  # rows
-LEAST_ROWS = 5_000  # of scikit-learn's trees, from which rows are shown once, to save time
-TIMES = 3  # that these are shown every row below: they split off no category that has fewer than ten in a branch
 ONE_THREAD = 50_000  # rows, up to which one thread is enough
 
 
@@ -127,13 +125,12 @@ class _HistTrees(Booster):
     ) -> None:
         from sklearn.ensemble import HistGradientBoostingRegressor
 
-        times = TIMES if category and len(y) < LEAST_ROWS else 1
-        self.Z = np.tile(Z, (times, 1))
-        self.y = np.tile(y, times)
-        self.weight = None if weight is None else np.tile(weight, times)
+        self.Z = Z
+        self.y = y
+        self.weight = weight
         self.model = HistGradientBoostingRegressor(
             max_leaf_nodes=leaves,
-            min_samples_leaf=times * LEAST_LEAF,
+            min_samples_leaf=LEAST_LEAF,
             categorical_features=category,
             early_stopping=False,
             warm_start=True,

@@ -1,4 +1,4 @@
-"""Curves beside lines: methods that use some of the features, linear models in the features of all, and splines."""
+"""Curves: splines and a random walk of the inputs or radial basis functions, and the members that see them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from numpy.typing import NDArray
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Model
 from kinfolk.methods.random_slopes import RandomSlopes
-from kinfolk.methods.ridges import Independent, LastMean, MeanShrunk
+from kinfolk.methods.ridges import Independent, MeanShrunk
 from kinfolk.methods.splines import KNOTS, SplineFeatures, knots_for
 from kinfolk.methods.walks import walk_column
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.levels import SINGULAR
 from kinfolk.rows.splits import trains
-from kinfolk.search.mixture import OWN_CURVES, SLOPES, Learner, Member, Search, limits
+from kinfolk.search.members import NAMES, OWN_CURVES, SLOPES, Learner, Member, OnColumns, baselines
 from kinfolk.search.rbf_search import FeatureSearch, TaskRows, search_features
-from kinfolk.search.trials import Trial
 from kinfolk.solvers.ridge import START, choose_penalty, typical_eigenvalue
 from kinfolk.solvers.tolerances import MIXED_MODEL
 from kinfolk.threads import limited_threads
@@ -35,54 +34,6 @@ DRAFT_STEPS = 60  # the same on folds
 MOST_NUMBERS = 3_000_000  # in the statistics of splines: beyond, they cost more than all that is tried beside them
 MOST_VALUES = 300_000_000  # of the features of all rows, made block by block: beyond, they take minutes
 ENOUGH = 1000  # rows that show whether an input has several values
-
-
-@dataclass(frozen=True, eq=False)
-class OnColumns:
-    """A method that sees `columns` of the features, divided by `units`."""
-
-    method: Learner
-    columns: NDArray[np.intp]
-    units: Array
-
-    def learn(self, gram: GramStats) -> Model:
-        """The method's model; the other features have coefficients of 0."""
-        key = self.columns.tobytes(), self.units.tobytes()
-        # Remembered, so that methods share what depends on these statistics alone.
-        part = gram.once(key, lambda: gram.on_columns(self.columns).rescaled(self.units))
-        model = self.method.model_of(part).in_units(self.units)
-        if "relevance_" in model.details:
-            model = replace(model, details=model.details | {"relevance_": model.details["relevance_"] / self.units})
-        return replace(model.on_columns(self.columns, gram.n_features), gram=gram)
-
-    def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
-        """The model of all tasks of `gram`."""
-        return self.learn(gram.with_rows()).among(gram)
-
-
-def on_columns(member: Member, name: str, columns: NDArray[np.intp], units: Array) -> Member:
-    """A member of a mixture that sees `columns` of the features, divided by `units`."""
-    draft = None if member.draft is None else OnColumns(member.draft, columns, units)
-    return replace(member, name=name, method=OnColumns(member.method, columns, units), draft=draft)
-
-
-def line_beside_curves(member: Member, trial: Trial, found: FeatureSearch, scale: Array) -> tuple[Member, Trial]:
-    """A linear member, and what it predicted on folds of inputs over `scale`, in the features that were found."""
-    D = found.folds.total.n_features
-    columns = np.arange(D - len(scale), D)
-    coef = np.zeros((*trial.coef.shape[:2], D))
-    intercept = trial.intercept.copy()
-    for f, features in enumerate(found.by_fold[: len(coef)]):  # a member that lost by far was tried on the first
-        factor, origin = features.of_lines()
-        W = trial.coef[f] / scale
-        coef[f][:, columns] = np.divide(W, factor, out=np.zeros_like(W), where=factor > 0)
-        intercept[f] += W @ origin
-    factor, origin = found.features.of_lines()
-    if isinstance(member.method, LastMean):
-        member = replace(member, method=member.method.about(origin / scale))
-    units = scale * factor
-    there = on_columns(member, member.name, columns, np.where(units > 0, units, 1.0))
-    return there, Trial(coef, intercept, trial.errors, trial.message)
 
 
 def can_bend(X: Array) -> bool:
@@ -165,27 +116,30 @@ class BentSlopes:
         return np.concatenate([terms[best].ravel(), lines])
 
 
-def search_splines(found: FeatureSearch, lines: Search) -> Search:
-    """The mixed models of splines, and of a walk, on the folds that `lines` were tried on."""
-    search = Search(found.folds, lines.n_jobs, lines.callback)
-    features = found.features
+def spline_members(curves: FeatureSearch, d: int) -> list[Member]:
+    """The mixed models of splines and of a random walk, in features of which the last `d` are the inputs; and a ridge
+    per task on the same curves, which others are compared with."""
+    features = curves.features
     assert isinstance(features, SplineFeatures)
-    d = lines.folds.total.n_features
-    D = found.folds.total.n_features
+    D = curves.folds.total.n_features
+    lines = np.arange(D - d, D)
     members = []
-    curves: list[NDArray[np.intp]] = []  # the terms of every curve, the smoothest first
+    terms: list[NDArray[np.intp]] = []  # of every curve, the smoothest first
     if len(features.columns_):
         whole = BentSlopes(d, features.terms, features.walk_terms)
-        members.append(Member(f"curves, {SLOPES}", whole, draft=replace(whole, steps=DRAFT_STEPS)))
-        curves.extend(whole.columns(found.folds.total)[:-d].reshape(-1, features.terms))
+        draft = replace(whole, steps=DRAFT_STEPS)
+        members.append(Member("curves", f"curves, {NAMES[SLOPES]}", whole, draft, on_curves=True))
+        terms.extend(whole.columns(curves.folds.total)[:-d].reshape(-1, features.terms))
     if features.walk_terms:
-        curves.append(np.arange(features.walk_terms))
-        members.append(_walk_member(np.concatenate([curves[-1], np.arange(D - d, D)])))
-    for member in members:
-        search.tried[member.name] = member, search.trial_on(member, range(len(found.folds)))
-    own = _own_curves(found.folds, curves, np.arange(D - d, D))
-    search.yardsticks[OWN_CURVES] = search.trial_on(own, range(len(found.folds)))
-    return search
+        walk = np.arange(features.walk_terms)
+        terms.append(walk)
+        slopes, drafted = (_slopes_on(np.concatenate([walk, lines]), steps) for steps in (STEPS, DRAFT_STEPS))
+        members.append(Member("walk", f"walk, {NAMES[SLOPES]}", slopes, drafted, on_curves=True))
+    return [*members, _own_curves(curves.folds, terms, lines)]
+
+
+def _slopes_on(columns: NDArray[np.intp], steps: int) -> OnColumns:
+    return OnColumns(RandomSlopes(tol=MIXED_MODEL, max_iter=steps), columns, np.ones(len(columns)))
 
 
 def _own_curves(folds: Folds, curves: list[NDArray[np.intp]], lines: NDArray[np.intp]) -> Member:
@@ -197,20 +151,37 @@ def _own_curves(folds: Folds, curves: list[NDArray[np.intp]], lines: NDArray[np.
     tried = []
     for count in sorted({min(count, max(map(len, curves))) for count in OWN_TERMS}):
         columns = np.concatenate([*(terms[:count] for terms in curves), lines])
-        part = folds.on_columns(columns).rescaled(scale[columns]).with_rows()
-        tried.append((columns, choose_penalty(Independent().prepare, part, "tasks")))
-    columns, chosen = min(tried, key=lambda one: float(one[1].errors.min()))
+        some = folds.on_columns(columns).rescaled(scale[columns]).with_rows()
+        tried.append((columns, choose_penalty(Independent().prepare, some, "tasks")))
+    columns, chosen = min(tried, key=lambda pair: float(pair[1].errors.min()))
     ridge = OnColumns(Independent(penalty=chosen.best), columns, scale[columns])
-    return Member(OWN_CURVES, ridge, parameters={"penalty": chosen.best})
+    parameters = {"penalty": chosen.best}
+    return Member(OWN_CURVES, NAMES[OWN_CURVES], ridge, parameters=parameters, on_curves=True, yardstick=True)
 
 
-def _walk_member(columns: NDArray[np.intp]) -> Member:
-    """The mixed model of the features of a walk and of the inputs."""
-    whole, draft = (
-        OnColumns(RandomSlopes(tol=MIXED_MODEL, max_iter=steps), columns, np.ones(len(columns)))
-        for steps in (STEPS, DRAFT_STEPS)
+def radial_members(curves: FeatureSearch) -> list[Member]:
+    """The methods without a graph on radial basis functions; the mean of a task is among those of lines."""
+    heads = baselines(curves.folds.on_columns(curves.columns), mean_ridge=CURVES_RIDGE)
+    return [on_curves(head, curves) for head in heads if head.parameters]
+
+
+def on_curves(member: Member, curves: FeatureSearch) -> Member:
+    """The same method on curves, and on what else the setting of their features has."""
+
+    def on(method: Learner | None) -> OnColumns | None:
+        return None if method is None else OnColumns(method, curves.columns, np.ones(len(curves.columns)))
+
+    method = on(member.method)
+    assert method is not None
+    return replace(
+        member,
+        key=f"{member.key} curves",
+        name=f"curves, {member.name}",
+        method=method,
+        draft=on(member.draft),
+        brief=None,
+        on_curves=True,
     )
-    return Member(f"walk, {SLOPES}", whole, draft=draft)
 
 
 def curves_of(
@@ -220,11 +191,6 @@ def curves_of(
     with limited_threads(len(data.labels), data.X.shape[1]):
         bumps = search_features(data, HeadError(), random_state=random_state) if nonlinear in (True, "auto") else None
         return bumps, spline_features(data, fine=fine) if nonlinear in ("splines", "auto") else None
-
-
-def heads_of(found: FeatureSearch) -> list[Member]:
-    """The methods without a graph on basis functions."""
-    return limits(found.folds.on_columns(found.columns), mean_ridge=CURVES_RIDGE, slopes=False)
 
 
 class HeadError:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from kinfolk.declared import holds
 from kinfolk.rows.folds import Folds
-from kinfolk.rows.gram import Array
+from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.splits import common_rows, generator
 from kinfolk.rows.table import Rows
 from kinfolk.search.rbf_search import FeatureSearch, TaskRows
@@ -26,6 +26,14 @@ class Stream:
     folds: Folds
     curves: FeatureSearch | None = None
     splines: FeatureSearch | None = None
+
+    def total_with(self, curves: FeatureSearch | None) -> GramStats:
+        """Statistics of all rows: of the inputs, or of the curves that take part."""
+        if curves is None:
+            return self.folds.total
+        made = self.splines if curves.best is None else self.curves
+        assert made is not None
+        return made.folds.total
 
     def plus(self, rows: Rows, X: Array, *, forget: float = 1.0, groups: Any = None, random_state: Any = None) -> Self:
         """With new rows of inputs X, after the weight of all earlier ones was multiplied by `forget`.

@@ -1,4 +1,4 @@
-"""A trunk beside lines: predictions of a regressor for rows held out, and the share that they earn in every task."""
+"""Boosted trees, or a given regressor of all rows: what they predict for rows held out, and their fit to all rows."""
 
 from __future__ import annotations
 
@@ -12,61 +12,53 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from kinfolk.methods.extrapolation import trusted_limits, where_lines_hold
 from kinfolk.methods.trunk import CATEGORIES, Trunk
 from kinfolk.progress import Callback, report
-from kinfolk.rows.gram import TINY, Array
+from kinfolk.rows.gram import Array
 from kinfolk.rows.splits import trains
 from kinfolk.search.boosters import LEAVES, ONE_THREAD, ROUNDS, booster
-from kinfolk.search.errors import Errors
 from kinfolk.search.rbf_search import InBasis, TaskRows, block_by_block
-from kinfolk.search.shares import mixture_errors, own_ridge_shares
-from kinfolk.search.trunk_ends import Mask, shares_beyond
 from kinfolk.threads import single_threaded
 
-TRUNK = "trunk"
 STEP = 10  # rounds between two looks at the errors
 LOOKS = 5  # that show no less error, one after the other, and trees stop to grow
 PARTS = 5  # of the rows, each told the means of the others
 SEED = 0  # of the cross-fitting of means; the rest of boosting draws nothing
 MOST_JUDGED = 200_000  # rows that tell whether trees pay; of more a sample does
 GRID = 2.0**-20  # of the standard deviation: the target in numbers that single precision holds exactly
-# Set on the tables of benchmarks/arena.py marked "tuned"; docs/maths.md has the numbers.
-BEYOND = 0.5  # of the share, beyond an end that cannot be tried
-END_ROUNDS = 150  # of trees that are tried at an end, at most
 
 
 @dataclass(frozen=True, eq=False)
-class TrunkTrial:
+class TreesTrial:
     """A regressor of all rows: what it predicted for every row when that was held out, and how to fit it to all.
 
     `prediction` (n,) is NaN for rows that are never held out; `setting` is what was chosen. `fit` takes rows, which may
-    be more than those that were predicted, and a mask of some of them.
+    be more than those that were predicted.
     """
 
     prediction: Array
     setting: dict[str, Any]
-    fit: Callable[[TaskRows, Mask | None], tuple[Any, Array, float]]  # -> regressor, inputs of tasks and of new ones
+    fit: Callable[[TaskRows], tuple[Any, Array, float]]  # -> regressor, inputs of tasks and of new ones
 
 
-def check_trunk(asked: Any) -> None:
+def check_trees(asked: Any) -> None:
     """Raise a ValueError for what cannot be a trunk."""
     usable = hasattr(asked, "fit") and hasattr(asked, "predict") and not isinstance(asked, type)
     if not (asked is None or usable or (isinstance(asked, str) and asked == "auto")):
         raise ValueError(f'trunk={asked!r} must be None, "auto", or a regressor with fit and predict')
 
 
-def try_trunk(data: TaskRows, asked: Any, *, callback: Callback | None = None) -> TrunkTrial:
+def try_trees(data: TaskRows, asked: Any, *, callback: Callback | None = None) -> TreesTrial:
     """Out-of-fold predictions of boosted trees ("auto") or of a given regressor."""
     with _threads(len(data.y)):
-        return _try_trees(data, callback) if isinstance(asked, str) else _try_given(data, asked, callback)
+        return _try_boosted(data, callback) if isinstance(asked, str) else _try_given(data, asked, callback)
 
 
 def _threads(rows: int) -> AbstractContextManager[None]:
     return single_threaded() if rows <= ONE_THREAD else nullcontext()
 
 
-def _try_given(data: TaskRows, asked: Any, callback: Callback | None) -> TrunkTrial:
+def _try_given(data: TaskRows, asked: Any, callback: Callback | None) -> TreesTrial:
     """A regressor whose first input is the number of the task."""
     prediction = np.full(len(data.y), np.nan)
     k = int(data.fold.max()) + 1
@@ -74,15 +66,15 @@ def _try_given(data: TaskRows, asked: Any, callback: Callback | None) -> TrunkTr
         held_out = data.fold == f
         Z = np.column_stack([data.codes, data.inputs(f)])
         prediction[held_out] = _fitted(asked, data, Z, trains(data.fold, f)).predict(Z[held_out])
-        report(callback, "trunk", f + 1, k)
+        report(callback, "trees", f + 1, k)
 
-    def fit(data: TaskRows, rows: Mask | None) -> tuple[Any, Array, float]:
+    def fit(data: TaskRows) -> tuple[Any, Array, float]:
         Z = np.column_stack([data.codes, data.X])
-        fitted = _fitted(asked, data, Z, slice(None) if rows is None else rows)
+        fitted = _fitted(asked, data, Z, slice(None))
         inputs = np.arange(float(len(data.labels)))[:, None]
         return fitted, inputs, -1.0
 
-    return TrunkTrial(prediction, {}, fit)
+    return TreesTrial(prediction, {}, fit)
 
 
 def _fitted(regressor: Any, data: TaskRows, Z: Array, rows: NDArray[np.bool_] | slice) -> Any:
@@ -151,7 +143,7 @@ def task_levels(codes: NDArray[np.intp], y: Array, T: int) -> Array:
     return np.where(n > 0, whole + own * (mean - whole), np.nan)
 
 
-def _try_trees(data: TaskRows, callback: Callback | None) -> TrunkTrial:
+def _try_boosted(data: TaskRows, callback: Callback | None) -> TreesTrial:
     """Boosted trees; leaves and rounds for a fold's rows are chosen by the errors on the other folds."""
     data, mean, unit = _in_single_precision(data)
     k = int(data.fold.max()) + 1
@@ -166,7 +158,7 @@ def _try_trees(data: TaskRows, callback: Callback | None) -> TrunkTrial:
     curves = {}
     for step, (leaves, folds) in enumerate(grown.items()):
         curves[leaves] = _curves(data, folds, held_out, judged)
-        report(callback, "trunk", step + 1, len(LEAVES))
+        report(callback, "trees", step + 1, len(LEAVES))
     prediction = np.full(len(data.y), np.nan)
     for f, rows in enumerate(held_out):
         others = [g for g in range(k) if g != f] or [f]
@@ -174,15 +166,15 @@ def _try_trees(data: TaskRows, callback: Callback | None) -> TrunkTrial:
         prediction[rows] = grown[leaves][f].predict(judged[f], data.codes[rows], 0, rounds)
     leaves, rounds = _least(curves, list(range(k)))
 
-    def fit(data: TaskRows, rows: Mask | None) -> tuple[Any, Array, float]:
+    def fit(data: TaskRows) -> tuple[Any, Array, float]:
         data, mean, unit = _in_single_precision(data)
-        whole = _Staged(data, data.X, np.ones(len(data.y), bool) if rows is None else rows, leaves)
-        whole.booster.grow(rounds if rows is None else min(rounds, END_ROUNDS))
+        whole = _Staged(data, data.X, np.ones(len(data.y), bool), leaves)
+        whole.booster.grow(rounds)
         trees = whole.booster.trees()
         in_units = replace(trees, baseline=mean + unit * trees.baseline, values=unit * trees.values)
         return in_units, whole.inputs, np.nan
 
-    return TrunkTrial(mean + unit * prediction, {"max_leaf_nodes": leaves, "max_iter": rounds}, fit)
+    return TreesTrial(mean + unit * prediction, {"max_leaf_nodes": leaves, "max_iter": rounds}, fit)
 
 
 def _in_single_precision(data: TaskRows) -> tuple[TaskRows, float, float]:
@@ -219,74 +211,12 @@ def _least(curves: dict[int, Array], folds: list[int]) -> tuple[int, int]:
     return leaves, STEP * (int(total[leaves].argmin()) + 1)
 
 
-@dataclass(frozen=True, eq=False)
-class TrunkShares:
-    """Shares of a trunk beside a mixture: in common, and (T,) by task.
-
-    Then the errors of both together on the rows that were judged, and the squared ones (k, T) of the mixture alone.
-    """
-
-    share: float
-    by_task: Array
-    errors: Errors
-    alone: Array
-
-    def on_all(self, mixture: Errors) -> Errors:
-        """The errors of both on all rows, where a sample was judged: those of the mixture, times what the trunk made
-        of them on the sample. Sums over a sample beside sums over all rows would be a gain by themselves."""
-        if np.allclose(self.errors.rows, mixture.rows):
-            return self.errors
-        ratio = np.divide(self.errors.squared, self.alone, out=np.ones_like(self.alone), where=self.alone > 0)
-        return Errors(mixture.squared * ratio, mixture.rows)
-
-    def beside(self, mixture: dict[str, float], shares: Array) -> tuple[dict[str, float], Array]:
-        """Shares of the models of a mixture and of the trunk: common by name, and (T, M + 1) by task."""
-        common = {name: share * (1 - self.share) for name, share in mixture.items()} | {TRUNK: self.share}
-        return common, np.column_stack([shares * (1 - self.by_task[:, None]), self.by_task])
-
-
-def trunk_shares(data: TaskRows, lines: Array, trunk: Array, weight: Array) -> TrunkShares:
-    """The share of least held-out error, and what every task makes of it.
-
-    With residuals r of the lines and q of the trunk, both held out, that is <r, r - q> / ||r - q||^2 over all tasks,
-    each by its `weight`. A task goes back to its lines as far as its own errors say that it is like no other.
-    """
-    T = len(data.labels)
-    k = int(data.fold.max()) + 1
-    held_out = data.fold >= 0
-    cell = (data.codes + T * data.fold)[held_out]
-    both = np.stack([data.y - lines, data.y - trunk])[:, held_out]
-    own = np.ones(len(cell)) if data.weight is None else data.weight[held_out]
-    by_fold = np.zeros((k, T, 2, 2))
-    for i, j in ((0, 0), (0, 1), (1, 0), (1, 1)):
-        by_fold[..., i, j] = np.bincount(cell, own * both[i] * both[j], minlength=k * T).reshape(k, T)
-    n = np.bincount(cell, own, minlength=k * T).reshape(k, T)
-    E = by_fold.sum(axis=0)
-    total = np.tensordot(weight, E, axes=1)
-    apart = total[0, 0] - 2 * total[0, 1] + total[1, 1]
-    share = float(np.clip((total[0, 0] - total[0, 1]) / max(apart, TINY), 0.0, 1.0))
-    away = own_ridge_shares(E, np.array([1 - share, share]), np.array([1.0, 0.0]), n.sum(axis=0))
-    by_task = share * (1 - away)
-    shares = np.column_stack([1 - by_task, by_task])
-    squared = np.stack([mixture_errors(fold, shares) for fold in by_fold])
-    return TrunkShares(share, by_task, Errors(squared, n), by_fold[..., 0, 0])
-
-
-def fit_trunk(trial: TrunkTrial, found: TrunkShares, X: Array | InBasis, data: TaskRows) -> Trunk:
-    """The trunk of all rows, whose features are the last ones of X (n, D): those are the inputs themselves."""
+def fit_trees(trial: TreesTrial, share: float, task_shares: Array, X: Array | InBasis, data: TaskRows) -> Trunk:
+    """The trees of all rows with their shares, whose features are the last ones of X (n, D): the inputs themselves."""
     D = X.shape[1]
     columns = np.arange(D - data.X.shape[1], D)
-    data = replace(data, X=block_by_block(X, lambda part, _: part[:, columns]))
-    reach = where_lines_hold(data.X, trusted_limits(data.X, data.y, data.codes))
-
-    def of_rows(rows: Mask | None = None) -> Trunk:
-        regressor, inputs, stranger = trial.fit(data, rows)
-        return Trunk(regressor, inputs, found.by_task, found.share, columns, reach, np.ones_like(reach), stranger)
-
-    def at_an_end(inner: Mask, judged: Mask) -> Array:
-        trunk = replace(of_rows(inner), columns=columns - columns[0])
-        return trunk.predict(data.X[judged], data.codes[judged])
-
+    data = replace(data, X=block_by_block(X, lambda block, _: block[:, columns]))
     with _threads(len(data.y)):
-        beyond = shares_beyond(data, reach, at_an_end) / max(found.share, TINY)
-        return replace(of_rows(), beyond=np.where(np.isnan(beyond), BEYOND, beyond))
+        regressor, inputs, stranger = trial.fit(data)
+    reach = np.array([[-np.inf], [np.inf]]) * np.ones(len(columns))
+    return Trunk(regressor, inputs, task_shares, share, columns, reach, np.ones_like(reach), stranger)

@@ -1,0 +1,117 @@
+"""Cross errors: all that a search needs to know of its members, whatever they are and whatever features they have.
+
+With the residuals r_m of member m on held-out rows,
+
+    E_mk = <r_m, r_k>    by fold and task,
+
+the squared error of every mixture p of the members is p'Ep, so shares, guards and gains are functions of E alone.
+Linear members give E from statistics of the held-out rows; trees, which have no coefficients, from their predictions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.search.errors import Errors
+
+
+@dataclass(frozen=True, eq=False)
+class CrossErrors:
+    """Products of residuals E (k, T, M, M) by fold and task, of the members `keys`, and the rows (k, T) behind them."""
+
+    keys: tuple[str, ...]
+    E: Array
+    rows: Array
+
+    @classmethod
+    def of_coefficients(
+        cls, keys: Sequence[str], held_out: Sequence[GramStats], lines: Iterator[tuple[Array, Array]]
+    ) -> CrossErrors:
+        """From slopes (M, T, d) and intercepts (M, T) of every fold, and statistics of the rows it holds out."""
+        E = np.stack([cross_errors(part, W, c) for part, (W, c) in zip(held_out, lines, strict=True)])
+        return cls(tuple(keys), E, np.stack([part.n for part in held_out]))
+
+    @classmethod
+    def of_predictions(
+        cls,
+        keys: Sequence[str],
+        residuals: Array,
+        codes: NDArray[np.intp],
+        fold: NDArray[np.intp],
+        shape: tuple[int, int],
+        weight: Array | None = None,
+    ) -> CrossErrors:
+        """From residuals (M, n) of rows of the tasks `codes` held out in `fold`s, -1 for rows that never are.
+
+        `shape` are the numbers of folds and tasks.
+
+        Examples
+        --------
+        >>> residuals = np.array([[1.0, 2.0], [3.0, -1.0]])
+        >>> CrossErrors.of_predictions("ab", residuals, np.array([0, 0]), np.array([0, 0]), (1, 1)).E[0, 0]
+        array([[ 5.,  1.],
+               [ 1., 10.]])
+        """
+        judged = fold >= 0
+        k, T = shape
+        cell = (codes + T * fold)[judged]
+        residuals = residuals[:, judged]
+        weight = np.ones(len(cell)) if weight is None else weight[judged]
+        M = len(keys)
+        E = np.empty((k * T, M, M))
+        for m in range(M):
+            weighted = weight * residuals[m]
+            for j in range(m + 1):
+                E[:, m, j] = E[:, j, m] = np.bincount(cell, weighted * residuals[j], minlength=k * T)
+        rows = np.bincount(cell, weight, minlength=k * T).reshape(k, T)
+        return cls(tuple(keys), E.reshape(k, T, M, M), rows)
+
+    def among(self, keys: Sequence[str]) -> CrossErrors:
+        """Those of some members."""
+        at = [self.keys.index(key) for key in keys]
+        return CrossErrors(tuple(keys), self.E[:, :, np.array(at)[:, None], at], self.rows)
+
+    def by_task(self) -> Array:
+        """Sums over folds (T, M, M)."""
+        return np.asarray(self.E.sum(axis=0))
+
+    def errors_of(self, key: str) -> Errors:
+        """Held-out errors of one member."""
+        m = self.keys.index(key)
+        return Errors(np.maximum(self.E[:, :, m, m], 0.0), self.rows)
+
+    def errors(self, shares: Array) -> Errors:
+        """Held-out errors of the mixture with these shares, (M,) or (T, M)."""
+        return Errors(np.stack([mixture_errors(E, shares) for E in self.E]), self.rows)
+
+
+def cross_errors(gram: GramStats, W: Array, c: Array) -> Array:
+    """<r_m, r_k> of every task over the rows behind `gram`: (T, M, M) for models W (M, T, d), c (M, T).
+
+    Examples
+    --------
+    Two rows with y = 0 and 2 at x = 0: the models c = 0 and c = 1 miss by (0, 2) and (-1, 1).
+
+    >>> gram = GramStats.from_rows([[0.0], [0.0]], [0.0, 2.0])
+    >>> cross_errors(gram, np.zeros((2, 1, 1)), np.array([[0.0], [1.0]]))[0]
+    array([[4., 2.],
+           [2., 2.]])
+    """
+    # r = (y - mean) - (x - mean)'w + off: the first two parts are centred, so only off meets itself.
+    off = gram.y_mean - c - np.einsum("mtd,td->mt", W, gram.x_mean)
+    GW = np.matmul(gram.G, W[:, :, :, None])[:, :, :, 0]
+    bw = np.einsum("mtd,td->mt", W, gram.b)
+    inside = np.einsum("mtd,ktd->tmk", W, GW)
+    E = gram.yy[:, None, None] - bw.T[:, :, None] - bw.T[:, None, :] + inside
+    return E + np.einsum("t,mt,kt->tmk", gram.n, off, off)
+
+
+def mixture_errors(E: Array, p: Array) -> Array:
+    """Squared errors of every task (T,) for the mixture p, (M,) or (T, M), of the models behind E (T, M, M)."""
+    p = np.broadcast_to(p, E.shape[:2])
+    return np.maximum(np.einsum("tm,tmk,tk->t", p, E, p), 0.0)
