@@ -15,8 +15,8 @@ TREES = {path: ast.parse(path.read_text()) for path in FILES}
 NOT_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 MOST_LINES = 40
 MOST_ARGUMENTS = 8
-# Functions whose arguments are part of the interface, and the one that reads files for them.
-MANY_ARGUMENTS = {"compare": 11, "tune": 11, "fit_file": 9, "graph_of_weights": 9, "sum_source": 9}
+# Functions whose arguments are part of the interface.
+MANY_ARGUMENTS = {"compare": 11, "tune": 11, "fit_file": 9, "graph_of_weights": 9}
 MANY_ARGUMENTS |= {"summarize": 9, "write_report": 9}
 
 

@@ -5,9 +5,10 @@ same on a cluster. `fit_file` and `fit_dask` fit a model from them; `predict_fil
 See docs/scaling.md.
 """
 
-from kinfolk.sources.cluster import fit_dask, folds_of_dask, gram_of_dask, predict_dask
-from kinfolk.sources.fits import fit_file, folds_of_file, gram_of_file
-from kinfolk.sources.predictions import predict_file
+from kinfolk.sources.fits import fit_dask, fit_file
+from kinfolk.sources.partitions import folds_of_dask, gram_of_dask
+from kinfolk.sources.predictions import predict_dask, predict_file
+from kinfolk.sources.stream import folds_of_file, gram_of_file
 
 __all__ = [
     "fit_dask",

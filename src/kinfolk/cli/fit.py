@@ -152,14 +152,14 @@ def gains_record(gains: Mapping[str, Gain]) -> dict[str, Any]:
 def fit_in_blocks(model: MultiTaskRegressor, rows: Training, options: argparse.Namespace, console: Console) -> Training:
     """Fit to a table that is read in blocks; returns a sample of its rows, for what needs rows."""
     from kinfolk.rows.columns import TableRules
+    from kinfolk.sources.plan import check_statistics_suffice, plan_features, plan_of_rules
     from kinfolk.sources.sampled import draw_rows, fit_sampled, sample_of
-    from kinfolk.sources.transformers import FeaturePlan, check_statistics_suffice, plan_features
 
     source = rows.source
     features = model.features
     if isinstance(features, TableRules):
         check_statistics_suffice(model)
-        reading = FeaturePlan(features.fit(rows.X), tuple(features.get_feature_names_out()))
+        reading = plan_of_rules(features.fit(rows.X))
     else:
         reading = plan_features(model, rows.roles.features)
     drawn = draw_rows(model, source, rows.X, rows.roles, time=options.time)
@@ -173,9 +173,8 @@ def fit_in_blocks(model: MultiTaskRegressor, rows: Training, options: argparse.N
         f"{source.root.name} ({in_words(source.size)}) is read in blocks: the model is that of all "
         f"{len(drawn.part):,} rows{part}"
     )
-    names = list(frame.collect_schema())
     about = {"frame": frame, "drawn": drawn, "sample": sample, "n_jobs": max(2, options.jobs)}
-    fit_sampled(model, source, names, rows.roles, reading, callback=console.callback, **about)
+    fit_sampled(model, source, rows.roles, reading, callback=console.callback, **about)
     return rows.in_memory(sample, options)
 
 
@@ -195,10 +194,10 @@ def fit_in_database(model: MultiTaskRegressor, options: argparse.Namespace, cons
     from sklearn.preprocessing import StandardScaler
 
     from kinfolk.sources.databases import lazy_query
-    from kinfolk.sources.frame_fits import fit_lazy
+    from kinfolk.sources.fits import fit_frame
 
     console.note(f"{options.data.name} computes the statistics: all features must be numbers")
     model.set_params(features=None if model.scales_itself else StandardScaler())
     with lazy_query(options.data, options.query, files=options.allow_files) as asked:
         frame = nw.from_native(asked)
-        fit_lazy(model, frame.drop(options.drop).to_native(), options.target, options.groups)
+        fit_frame(model, frame.drop(options.drop).to_native(), options.target, options.groups)

@@ -41,8 +41,7 @@ from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.schema import Columns, as_features, names_out, ruled, rules_notes
 from kinfolk.rows.splits import in_order
 from kinfolk.rows.table import Rows, Schema, read_rows, read_table, task_name
-from kinfolk.sources.frame_predictions import predict_frame
-from kinfolk.sources.frames import is_lazy
+from kinfolk.sources.frames import is_lazy, predict_frame
 from kinfolk.threads import limited_threads
 from kinfolk.words import warn_user
 
@@ -337,7 +336,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     summary = Face("kinfolk.explain", "summary")
     _account = Face("kinfolk.explain", "account")
     _compact_html = Face("kinfolk.report", "compact_html")
-    _fit_lazy = Face("kinfolk.sources.frame_fits", "fit_lazy")
+    _fit_lazy = Face("kinfolk.sources.fits", "fit_frame")
     _one_line = Face("kinfolk.methods.ridges", "one_line")
 
     def _repr_html_(self) -> str:

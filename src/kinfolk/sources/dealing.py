@@ -26,8 +26,10 @@ class Dealer:
         self.next_fold = np.empty(0, np.intp)  # of every task
         self.fold_of_group = np.empty(0, np.intp)
 
-    def deal(self, tasks: NDArray[np.intp]) -> NDArray[np.intp]:
-        """The fold of every row of a block, by the numbers of their tasks."""
+    def deal(self, tasks: NDArray[np.intp], groups: NDArray[np.intp] | None = None) -> NDArray[np.intp]:
+        """The fold of every row of a block, by the numbers of their tasks, or of their groups if there are any."""
+        if groups is not None:
+            return self._deal_groups(groups)
         unknown = int(tasks.max(initial=-1)) + 1 - len(self.next_fold)
         if unknown > 0:
             self.next_fold = np.append(self.next_fold, self.rng.integers(self.k, size=unknown))
@@ -35,8 +37,7 @@ class Dealer:
         self.next_fold = (first + np.bincount(tasks, minlength=len(first))) % self.k
         return dealt(tasks, self.rng.permutation(len(tasks)), first, self.k)
 
-    def deal_groups(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
-        """The fold of every row of a block, by the numbers of their groups."""
+    def _deal_groups(self, groups: NDArray[np.intp]) -> NDArray[np.intp]:
         known = len(self.fold_of_group)
         unknown = max(0, int(groups.max(initial=-1)) + 1 - known)
         self.fold_of_group = np.append(self.fold_of_group, (known + self.rng.permutation(unknown)) % self.k)
@@ -51,13 +52,11 @@ class Dealt:
         self.k = k
         self.next_row = 0
 
-    def deal(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    def deal(self, tasks: NDArray[np.intp], groups: Any = None) -> NDArray[np.intp]:
         """The fold of every row of a block."""
         first = self.next_row
-        self.next_row += len(rows)
+        self.next_row += len(tasks)
         return self.fold[first : self.next_row]
-
-    deal_groups = deal
 
 
 def deal_rows(codes: NDArray[np.intp], so_far: Array, rng: np.random.Generator) -> NDArray[np.intp]:

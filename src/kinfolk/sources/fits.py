@@ -1,4 +1,4 @@
-"""Statistics and models of files larger than memory: thin names over the one door."""
+"""Models of files larger than memory, and of lazy and remote frames: where the rows are, they become statistics."""
 
 from __future__ import annotations
 
@@ -7,98 +7,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import narwhals as nw
+
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.progress import Callback
 from kinfolk.rows.columns import TableRules
 from kinfolk.rows.folds import Folds, refilled
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.schema import Columns, check_categorical
-from kinfolk.rows.table import Schema, task_name
+from kinfolk.rows.table import Schema, joint_parts, task_name
 from kinfolk.sources.dealing import Dealer, check_folds, folds_of_parts
 from kinfolk.sources.files import Source, open_source, polars
+from kinfolk.sources.frames import SOURCE, check_joint, sum_frame, with_joint
+from kinfolk.sources.partitions import DASK, sum_dask
+from kinfolk.sources.plan import PLAIN, FeaturePlan, plan_features, plan_of_rules, standardised
 from kinfolk.sources.roles import Roles, choose_roles
 from kinfolk.sources.ruled import complete_rows, ruled_frame, with_inputs
 from kinfolk.sources.stream import NotFiniteError, has_plain_features, sum_source
-from kinfolk.sources.transformers import FeaturePlan, plan_features, standardised
 from kinfolk.words import warn_user
 
 Model = TypeVar("Model", bound=MultiTaskRegressor)
-
-
-def gram_of_file(
-    path: str | os.PathLike[str],
-    *,
-    task: str,
-    target: str,
-    drop: str | Iterable[str] = (),
-    columns: Iterable[str] | None = None,
-    batch_rows: int | None = None,
-    n_jobs: int | None = 2,
-    callback: Callback | None = None,
-) -> GramStats:
-    """Statistics of a file, or of a folder of files, that need not fit into memory.
-
-    One pass in blocks of rows. Memory is that of the result, 8 T (d + 1)^2 bytes, and of a few blocks. The result does
-    not depend on `n_jobs`, and on `batch_rows` only by rounding.
-
-    Parameters
-    ----------
-    path : CSV, Parquet, Arrow IPC (Feather), NDJSON or Excel; or a folder of files of one of these formats, whose
-        sub-folders may be named after values, like `shop=12`
-    task, target : names of columns
-    drop : columns to leave out
-    columns : the features, in this order; by default all columns but task, target and `drop`
-    batch_rows : how many rows are held at a time; by default as many as make 96 MB
-    n_jobs : threads; -1 for all cores
-    callback : called with a `Progress` in bytes after every block
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "sales.csv"
-    ...     _ = file.write_text("shop,ads,sales\\na,1,1\\na,3,5\\nb,5,7\\n")
-    ...     gram = gram_of_file(file, task="shop", target="sales")
-    >>> gram.labels, gram.n, gram.G.ravel(), gram.feature_names
-    (array(['a', 'b'], dtype='<U1'), array([2., 1.]), array([2., 0.]), ('ads',))
-    """
-    source = open_source(path)
-    roles = choose_roles(source.names(), source.name, task=task, target=target, drop=drop, columns=columns)
-    return sum_source(source, roles, batch_rows=batch_rows, n_jobs=n_jobs, callback=callback)[0]
-
-
-def folds_of_file(
-    path: str | os.PathLike[str],
-    *,
-    task: str,
-    target: str,
-    drop: str | Iterable[str] = (),
-    columns: Iterable[str] | None = None,
-    cv: int = 5,
-    groups: str | None = None,
-    random_state: Any = 0,
-    **reading: Any,
-) -> Folds:
-    """Statistics of folds of a file, for `GAMTLCV(...).fit_folds`; folds are drawn in the same single pass.
-
-    The rows of every task are dealt to the folds in turn, shuffled within blocks. Memory is that of the result,
-    8 (cv + 1) T (d + 1)^2 bytes, and of a few blocks.
-
-    Parameters
-    ----------
-    path, task, target, drop, columns : see `gram_of_file`
-    cv : number of folds
-    groups : a column (day, sitting) whose rows of equal value stay in one fold; no feature unless in `columns`
-    random_state : draws the folds; they also depend on `batch_rows`
-    reading : `batch_rows`, `n_jobs` and `callback` of `gram_of_file`
-    """
-    source = open_source(path)
-    roles = choose_roles(
-        source.names(), source.name, task=task, target=target, drop=drop, columns=columns, groups=groups
-    )
-    dealer = Dealer(check_folds(cv), random_state)
-    return folds_of_parts(sum_source(source, roles, dealer=dealer, **reading), groups=groups)
 
 
 def fit_file(
@@ -147,20 +75,25 @@ def fit_file(
     source = open_source(path).joining(task_name(model.task))
     names = [name for name in source.names() if name not in source.parts]
     roles = roles_for(model, names, source.name, target=target, drop=drop, columns=columns, groups=groups)
-    options = {"batch_rows": batch_rows, "n_jobs": n_jobs, "callback": callback}
     plan = plan_features(model, roles.features)
     check_categorical(model.categorical, roles.features)
+    options: dict[str, Any] = {"batch_rows": batch_rows, "n_jobs": n_jobs}
+    options["callback"] = callback or getattr(model, "callback", None)
+
+    def fitted(roles: Roles, plan: FeaturePlan, frame: Any = None) -> Model:
+        dealer = Dealer(check_folds(model.cv), model.random_state) if model.wants_folds() else None
+        return fit_parts(model, sum_source(source, roles, plan, dealer=dealer, frame=frame, **options), roles, plan)
+
     if model.features is not None or (not model.categorical and has_plain_features(source, roles)):
         try:
-            return fit_source(model, source, names, roles, plan, **options)
+            return fitted(roles, plan)
         except NotFiniteError:
             if model.features is not None:
                 raise
-    frame, roles, plan = _by_rules(source, roles, model.categorical)
-    return fit_source(model, source, names, roles, plan, frame=frame, **options)
+    return fitted(*_by_rules(source, roles, model.categorical))
 
 
-def _by_rules(source: Source, roles: Roles, categorical: Sequence[str]) -> tuple[Any, Roles, FeaturePlan]:
+def _by_rules(source: Source, roles: Roles, categorical: Sequence[str]) -> tuple[Roles, FeaturePlan, Any]:
     """A source that has more than plain numbers: its columns by the rules, as in memory and on the command line."""
     pl = polars()
     rules = TableRules(categorical=tuple(categorical), learn=False)
@@ -169,20 +102,77 @@ def _by_rules(source: Source, roles: Roles, categorical: Sequence[str]) -> tuple
     kinds = frame.select(roles.features).collect_schema().values()
     numbers = all(kind.is_numeric() or kind == pl.Boolean for kind in kinds)
     if numbers and rules.plain and set(rules.left_out_.values()) <= {"constant"}:
-        return frame.with_columns(pl.col(roles.features).cast(pl.Float64)), roles, FeaturePlan()
+        return roles, PLAIN, frame.with_columns(pl.col(roles.features).cast(pl.Float64))
     for note in rules.notes():
         warn_user(note)
-    return *with_inputs(frame, roles, rules), FeaturePlan(rules, tuple(rules.get_feature_names_out()))
+    frame, roles = with_inputs(frame, roles, rules)
+    return roles, plan_of_rules(rules), frame
 
 
-def fit_source(
-    model: Model, source: Source, names: list[str], roles: Roles, plan: FeaturePlan, **options: Any
+def fit_frame(model: Model, frame: Any, target: Any, groups: str | None = None, **chosen: Any) -> Model:
+    """Fit a model to a lazy or remote frame: what `model.fit(frame, "sales")` does.
+
+    Partitions of Dask become statistics one by one, which takes a third of the time of its grouped aggregation; every
+    other engine computes the statistics itself.
+
+    Parameters
+    ----------
+    model : any estimator of the package but RBFGAMTL; its `task` names the task column
+    frame : polars LazyFrame, DuckDB relation, Dask, PySpark or Ibis table; all columns but task, target and groups are
+        features and hold numbers
+    target : name of the target column
+    groups : a column whose rows of equal value cross-validation keeps in one fold
+    chosen : `drop` and `columns` of `gram_of_file`
+    """
+    lazy = nw.from_native(frame)
+    if not isinstance(target, str) or not (groups is None or isinstance(groups, str)):
+        raise ValueError(
+            "a lazy frame is fitted by the names of its columns: fit(frame, 'name of the target', groups='name')"
+        )
+    if model.categorical:
+        raise ValueError(
+            f"categorical={model.categorical!r}: a lazy frame has numbers alone. Make columns of 0 and 1 of it, or "
+            "fit the rows in memory"
+        )
+    by_partition = lazy.implementation.is_dask()
+    task = task_name(model.task)
+    joined = joint_parts(task, list(lazy.collect_schema()))
+    if joined:
+        lazy = with_joint(lazy, task)
+        check_joint(lazy, task)
+        lazy = lazy.drop(joined)
+    source = DASK if by_partition else SOURCE
+    roles = roles_for(model, list(lazy.collect_schema()), source, target=target, groups=groups, **chosen)
+    plan = plan_features(model, roles.features)
+    k = check_folds(model.cv) if model.wants_folds() else 1
+    seed = getattr(model, "random_state", None)
+    if by_partition:
+        return fit_parts(model, sum_dask(lazy.to_native(), roles, plan, k=k, random_state=seed), roles, plan)
+    if not plan.takes_columns:
+        raise ValueError(
+            f"features={model.features!r}: the engine behind a lazy frame cannot run it. Leave it out, use "
+            "StandardScaler(), or fit the rows in memory"
+        )
+    return fit_parts(model, sum_frame(lazy, roles, k=k, random_state=seed), roles, plan)
+
+
+def fit_dask(
+    model: Model,
+    ddf: Any,
+    *,
+    target: str,
+    drop: str | Iterable[str] = (),
+    columns: Iterable[str] | None = None,
+    groups: str | None = None,
 ) -> Model:
-    """Fit to the rows of a source with columns `names`, or to a lazy `frame` made from it."""
-    options["callback"] = options.get("callback") or getattr(model, "callback", None)
-    dealer = Dealer(check_folds(model.cv), model.random_state) if model.wants_folds() else None
-    parts = sum_source(source, roles, dealer=dealer, transform=plan.transform, names=plan.names, **options)
-    return fit_parts(model, parts, roles, names, plan)
+    """Fit a model to a Dask data frame: statistics on the cluster, then the fit here.
+
+    Parameters
+    ----------
+    model, target, groups : see `fit_file`
+    ddf, drop, columns : see `gram_of_dask`
+    """
+    return fit_frame(model, ddf, target, groups, drop=drop, columns=columns)
 
 
 def roles_for(model: MultiTaskRegressor, names: list[str], source: str, **given: Any) -> Roles:
@@ -200,25 +190,25 @@ def roles_for(model: MultiTaskRegressor, names: list[str], source: str, **given:
     return replace(roles, features=tuple(name for name in names if name in features))
 
 
-def fit_parts(model: Model, parts: list[GramStats], roles: Roles, names: list[str], plan: FeaturePlan) -> Model:
+def fit_parts(model: Model, parts: list[GramStats], roles: Roles, plan: FeaturePlan) -> Model:
     """Fit from the statistics of folds, or of all rows, and remember the columns for predict."""
-    folds: Folds | None = folds_of_parts(parts, groups=roles.groups) if model.wants_folds() else None
-    return fit_statistics(model, parts[0] if folds is None else folds.total, folds, roles, names, plan)
+    if not model.wants_folds():
+        return fit_statistics(model, parts[0], None, roles, plan)
+    folds = folds_of_parts(parts, groups=roles.groups)
+    return fit_statistics(model, folds.total, folds, roles, plan)
 
 
-def fit_statistics(
-    model: Model, gram: GramStats, folds: Folds | None, roles: Roles, names: list[str], plan: FeaturePlan
-) -> Model:
+def fit_statistics(model: Model, gram: GramStats, folds: Folds | None, roles: Roles, plan: FeaturePlan) -> Model:
     """The same from the statistics of all rows, and of folds for methods that cross-validate."""
     fitted = plan.fitted
     if plan.scaler is not None:
         gram, folds, fitted = standardised(gram, folds, plan.scaler)
-    columns = columns_of(roles, names, gram, fitted)
+    columns = columns_of(roles, gram, fitted)
     folds = None if folds is None else refilled(folds, columns.gaps)
     return model.keep(model.whole_model(gram, folds), columns)
 
 
-def columns_of(roles: Roles, names: list[str], gram: GramStats, fitted: Any) -> Columns:
+def columns_of(roles: Roles, gram: GramStats, fitted: Any) -> Columns:
     """What predict needs to know about the table of these statistics."""
-    seen = tuple(name for name in names if name == roles.task or name in roles.features)
+    seen = tuple(name for name in roles.names if name == roles.task or name in roles.features)
     return Columns(Schema(roles.task, seen, len(seen), gram.labels), fitted)

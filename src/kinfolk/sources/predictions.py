@@ -1,4 +1,4 @@
-"""Predictions for files larger than memory, block by block."""
+"""Predictions block by block: for files larger than memory, and for the partitions of Dask."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from sklearn.preprocessing import StandardScaler
 
 from kinfolk.files import replacing
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.model import as_model
+from kinfolk.methods.model import Model, as_model
 from kinfolk.progress import Callback
 from kinfolk.rows.columns import TableRules
-from kinfolk.rows.table import task_name
+from kinfolk.rows.table import joint_parts, task_name
 from kinfolk.rows.texts import NUMBERS, WORDS
 from kinfolk.sources.files import Source, check_column, from_text, open_source, polars
+from kinfolk.sources.partitions import DASK, dask
 from kinfolk.sources.stream import checked_rows, plain_labels, reported
 
 WRITERS = {".csv": "sink_csv", ".parquet": "sink_parquet", ".pq": "sink_parquet"}
@@ -78,6 +79,25 @@ def predict_file(
         lazy = pl.io.plugins.register_io_source(predicted, schema=schema)
         getattr(lazy, writer)(partial)
     return out
+
+
+def predict_dask(model: MultiTaskRegressor, ddf: Any) -> Any:
+    """Predictions for a Dask data frame as a Dask series named `prediction`; nothing is computed yet.
+
+    Columns that the model does not know are ignored.
+    """
+    task = task_name(model.task)
+    parts = joint_parts(task, ddf.columns)
+    names = [*parts, *(name for name in model_columns(model) if not parts or name != task)]
+    for name in names:
+        check_column(name, list(ddf.columns), DASK, "column of the model")
+    light = dask().delayed(as_model(model).for_prediction(), pure=True)  # workers need coefficients, not statistics
+    return ddf[names].map_partitions(_predict_partition, light, model.unseen, meta=("prediction", "f8"))
+
+
+def _predict_partition(frame: Any, model: Model, unseen: str) -> Any:
+    values = model.predict_table(frame, unseen=unseen) if len(frame) else np.empty(0)
+    return frame.assign(prediction=values)["prediction"]
 
 
 def _writer(out: Path, source: Source) -> str:

@@ -11,12 +11,13 @@ from kinfolk.sources.files import check_column, listed
 
 @dataclass(frozen=True)
 class Roles:
-    """Names of the columns that are used; `features` in the order of the statistics."""
+    """Names of the columns that are used: `features` in the order of the statistics; of all, in that of the table."""
 
     task: str
     target: str
     features: tuple[str, ...]
     groups: str | None = None
+    names: tuple[str, ...] = ()
 
     def used(self) -> list[str]:
         """All of them, each once."""
@@ -71,4 +72,4 @@ def choose_roles(
     if not features:
         apart_from = ", ".join(map(repr, given.values()))
         raise ValueError(f"{source} has no column left to predict from besides {apart_from}: {listed(names)}")
-    return Roles(task, target, features, groups)
+    return Roles(task, target, features, groups, tuple(names))

@@ -17,9 +17,9 @@ from kinfolk.search.rbf_search import FeatureSearch
 from kinfolk.sources.dealing import Dealt, check_folds, folds_of_parts
 from kinfolk.sources.files import Source, polars
 from kinfolk.sources.fits import Model, columns_of, fit_statistics
+from kinfolk.sources.plan import FeaturePlan
 from kinfolk.sources.roles import Roles
 from kinfolk.sources.stream import Labels, checked_rows, plain_labels, sum_source
-from kinfolk.sources.transformers import FeaturePlan
 
 BASIS = 4  # copies of the functions of a block of rows that are there while its statistics are summed
 MOST_ROWS = 200_000  # of the sample, as of trees in memory; of every task one row more, if it has none among them
@@ -113,31 +113,18 @@ class _InBlocks:
         """In the inputs, or in functions of them."""
         plan = self.plan
         roles = replace(self.roles, groups=None)
-        transform = plan.transform
-        options = self.options
+        options = self.options | {"dealer": Dealt(self.drawn.part, self.drawn.k)}
         if basis is not None:
-            first = transform or _numbers
-            options = {**options, "batch_rows": checked_rows(None, BASIS * len(names or ()) + 2)}
-
-            def transform(batch: Any) -> Array:
-                return np.asarray(basis.transform(first(batch)))
-
-        parts = sum_source(
-            self.source,
-            roles,
-            dealer=Dealt(self.drawn.part, self.drawn.k),
-            transform=transform,
-            names=plan.names if basis is None else names,
-            frame=self.frame.select(roles.used()),
-            **options,
-        )
+            plan = replace(plan, basis=basis, names=names)
+            options["batch_rows"] = checked_rows(None, BASIS * len(names or ()) + 2)
+        parts = sum_source(self.source, roles, plan, frame=self.frame.select(roles.used()), **options)
         if self.drawn.in_time:
-            found = train_on_the_past(Folds.of_parts(parts))
+            folds = train_on_the_past(Folds.of_parts(parts))
         elif self.drawn.k == 1:
-            found = Folds.of_parts(parts)
+            folds = Folds.of_parts(parts)
         else:
-            found = folds_of_parts(parts, groups=self.roles.groups)
-        return replace(found, distinct=self.drawn.distinct)
+            folds = folds_of_parts(parts, groups=self.roles.groups)
+        return replace(folds, distinct=self.drawn.distinct)
 
     def in_basis(self, found: FeatureSearch) -> Folds:
         """In curves; in time every fold has those of its past."""
@@ -148,15 +135,9 @@ class _InBlocks:
         return folds_as_seen(whole, lambda f: self.folds(found.by_fold[f], names))
 
 
-def _numbers(batch: Any) -> Array:
-    """Columns of numbers as they are."""
-    return np.asarray(batch.to_numpy(), dtype=np.float64)
-
-
 def fit_sampled(
     model: Model,
     source: Source,
-    names: list[str],
     roles: Roles,
     plan: FeaturePlan,
     *,
@@ -166,11 +147,12 @@ def fit_sampled(
     **options: Any,
 ) -> Model:
     """Fit to the rows of a lazy `frame` in blocks, and to the `sample` what needs rows: curves, trees, ends."""
+    roles = replace(roles, names=tuple(frame.collect_schema()))
     blocks = _InBlocks(source, frame, roles, drawn, plan, options)
     folds = blocks.folds()
     if not hasattr(model, "fit_sample"):
-        return fit_statistics(model, folds.total, folds if model.wants_folds() else None, roles, names, plan)
-    columns = columns_of(roles, names, folds.total, plan.fitted)
+        return fit_statistics(model, folds.total, folds if model.wants_folds() else None, roles, plan)
+    columns = columns_of(roles, folds.total, plan.fitted)
     rows = _rows_of(sample, roles, folds)
     groups = None if roles.groups is None and not drawn.in_time else drawn.part[drawn.kept]
     return model.fit_sample(rows, columns, drawn.part[drawn.kept], folds, blocks.in_basis, groups)

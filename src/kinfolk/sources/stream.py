@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -13,15 +15,16 @@ from numpy.typing import NDArray
 
 from kinfolk.progress import Callback, report
 from kinfolk.rows.columns import TableRules
+from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.moments import BLOCK_BYTES, Moments
 from kinfolk.rows.splits import folds_for_groups
 from kinfolk.rows.table import check_lengths, checked_labels
-from kinfolk.sources.dealing import Dealer, Dealt
-from kinfolk.sources.files import Source, polars
-from kinfolk.sources.roles import Roles
+from kinfolk.sources.dealing import Dealer, Dealt, check_folds, folds_of_parts
+from kinfolk.sources.files import Source, open_source, polars
+from kinfolk.sources.plan import PLAIN, FeaturePlan
+from kinfolk.sources.roles import Roles, choose_roles
 
-Transform = Callable[[Any], Any]  # a data frame of the feature columns to the features
 INTEGER = re.compile(r"-?[1-9]\d{0,17}|0")
 
 
@@ -41,65 +44,137 @@ def has_plain_features(source: Source, roles: Roles) -> bool:
     return not whole or "id" not in TableRules().read(source.frame(whole)).left_out_.values()
 
 
-def sum_source(
-    source: Source,
-    roles: Roles,
+def gram_of_file(
+    path: str | os.PathLike[str],
     *,
-    dealer: Dealer | Dealt | None = None,
-    transform: Transform | None = None,
-    names: tuple[str, ...] | None = None,
+    task: str,
+    target: str,
+    drop: str | Iterable[str] = (),
+    columns: Iterable[str] | None = None,
     batch_rows: int | None = None,
     n_jobs: int | None = 2,
     callback: Callback | None = None,
+) -> GramStats:
+    """Statistics of a file, or of a folder of files, that need not fit into memory.
+
+    One pass in blocks of rows. Memory is that of the result, 8 T (d + 1)^2 bytes, and of a few blocks. The result does
+    not depend on `n_jobs`, and on `batch_rows` only by rounding.
+
+    Parameters
+    ----------
+    path : CSV, Parquet, Arrow IPC (Feather), NDJSON or Excel; or a folder of files of one of these formats, whose
+        sub-folders may be named after values, like `shop=12`
+    task, target : names of columns
+    drop : columns to leave out
+    columns : the features, in this order; by default all columns but task, target and `drop`
+    batch_rows : how many rows are held at a time; by default as many as make 96 MB
+    n_jobs : threads; -1 for all cores
+    callback : called with a `Progress` in bytes after every block
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "sales.csv"
+    ...     _ = file.write_text("shop,ads,sales\\na,1,1\\na,3,5\\nb,5,7\\n")
+    ...     gram = gram_of_file(file, task="shop", target="sales")
+    >>> gram.labels, gram.n, gram.G.ravel(), gram.feature_names
+    (array(['a', 'b'], dtype='<U1'), array([2., 1.]), array([2., 0.]), ('ads',))
+    """
+    source = open_source(path)
+    roles = choose_roles(source.names(), source.name, task=task, target=target, drop=drop, columns=columns)
+    return sum_source(source, roles, batch_rows=batch_rows, n_jobs=n_jobs, callback=callback)[0]
+
+
+def folds_of_file(
+    path: str | os.PathLike[str],
+    *,
+    task: str,
+    target: str,
+    drop: str | Iterable[str] = (),
+    columns: Iterable[str] | None = None,
+    cv: int = 5,
+    groups: str | None = None,
+    random_state: Any = 0,
+    **reading: Any,
+) -> Folds:
+    """Statistics of folds of a file, for `GAMTLCV(...).fit_folds`; folds are drawn in the same single pass.
+
+    The rows of every task are dealt to the folds in turn, shuffled within blocks. Memory is that of the result,
+    8 (cv + 1) T (d + 1)^2 bytes, and of a few blocks.
+
+    Parameters
+    ----------
+    path, task, target, drop, columns : see `gram_of_file`
+    cv : number of folds
+    groups : a column (day, sitting) whose rows of equal value stay in one fold; no feature unless in `columns`
+    random_state : draws the folds; they also depend on `batch_rows`
+    reading : `batch_rows`, `n_jobs` and `callback` of `gram_of_file`
+    """
+    source = open_source(path)
+    roles = choose_roles(
+        source.names(), source.name, task=task, target=target, drop=drop, columns=columns, groups=groups
+    )
+    dealer = Dealer(check_folds(cv), random_state)
+    return folds_of_parts(sum_source(source, roles, dealer=dealer, **reading), groups=groups)
+
+
+def sum_source(
+    source: Source,
+    roles: Roles,
+    plan: FeaturePlan = PLAIN,
+    *,
+    dealer: Dealer | Dealt | None = None,
     frame: Any = None,
+    batch_rows: int | None = None,
+    n_jobs: int | None = 2,
+    callback: Callback | None = None,
 ) -> list[GramStats]:
-    """Statistics of every fold, or of all rows; with a `transform` of the features, to features called `names`.
+    """Statistics of every fold, or of all rows, to the features that the plan makes.
 
     `frame` is a lazy frame of the columns in use, if something was done with those of the source.
     """
     if frame is None:
-        check_types(source, roles, transformed=transform is not None)
-        frame = frame_of(source, roles, numeric=transform is None)
+        check_types(source, roles, plan)
+        frame = frame_of(source, roles, plan)
     threads = effective_n_jobs(n_jobs)
     tasks = Labels(roles.task, source, whole=source.text)
     groups = None if roles.groups is None or dealer is None else Labels(roles.groups, source)
     moments = None
     k = 1 if dealer is None else dealer.k
-    rows_at_once = checked_rows(batch_rows, len(roles.features) + 2)
-    floats = [roles.target, *(roles.features if transform is None else ())]
+    batches = frame.collect_batches(chunk_size=checked_rows(batch_rows, len(roles.features) + 2))
     with ThreadPoolExecutor(threads) as pool:
-        for batch in reported(source, frame.collect_batches(chunk_size=rows_at_once), "reading", callback, floats):
-            rows = _matrix(batch, roles, transform)
+        for batch in reported(source, batches, "reading", callback, plan.numbers(roles)):
+            rows = _matrix(batch, roles, plan)
             slots = tasks.numbers(batch[roles.task])
             if dealer is not None:
                 together = None if groups is None else groups.numbers(batch[groups.column])
-                slots = slots * k + (dealer.deal(slots) if together is None else dealer.deal_groups(together))
+                slots = slots * k + dealer.deal(slots, together)
             moments = moments or Moments(rows.shape[1])
             if not moments.add(rows, slots, pool=(pool, threads)):
-                raise not_finite(source, roles, transformed=transform is not None)
+                raise not_finite(source, roles, plan)
     if moments is None:
         raise ValueError("the table has no rows")
     if groups is not None:
         folds_for_groups(len(groups.known), k, f"column {groups.column!r}")
     labels, numbers = tasks.sorted()
-    names = roles.features if transform is None else names
+    names = plan.feature_names(roles)
     return [GramStats.of_moments(moments, numbers * k + f, labels, names) for f in range(k)]
 
 
-def _matrix(batch: Any, roles: Roles, transform: Transform | None) -> NDArray[np.float64]:
+def _matrix(batch: Any, roles: Roles, plan: FeaturePlan) -> NDArray[np.float64]:
     """Features, target and ones, (n, d + 2), NaN where nothing stands."""
     one = polars().lit(1.0).alias("\0one")
-    if transform is None:
+    if plan.takes_columns:
         return batch.select(*roles.features, roles.target, one).to_numpy(order="c")
-    X = transform(batch.select(roles.features))
-    X = X.toarray() if hasattr(X, "toarray") else X
-    return np.column_stack([np.asarray(X, dtype=np.float64), batch.select(roles.target, one).to_numpy()])
+    return np.column_stack([plan.transform(batch.select(roles.features)), batch.select(roles.target, one).to_numpy()])
 
 
-def frame_of(source: Source, roles: Roles, *, numeric: bool) -> Any:
-    """A lazy frame of the columns in use: labels as they are, target and, if `numeric`, features as floats."""
+def frame_of(source: Source, roles: Roles, plan: FeaturePlan) -> Any:
+    """A lazy frame of the columns in use: labels as they are, and those that must be numbers as floats."""
     pl = polars()
-    floats = [roles.target, *(roles.features if numeric else ())]
+    floats = plan.numbers(roles)
     types = dict.fromkeys(roles.labels(), pl.String) | dict.fromkeys(floats, pl.Float64)
     return source.frame(roles.used(), types=types).with_columns(pl.col(floats).cast(pl.Float64))
 
@@ -196,7 +271,7 @@ def checked_rows(batch_rows: int | None, width: int) -> int:
     return int(batch_rows)
 
 
-def check_types(source: Source, roles: Roles, *, transformed: bool) -> None:
+def check_types(source: Source, roles: Roles, plan: FeaturePlan) -> None:
     """Every file needs the columns of the first, labels of the same kind, and numbers in target and features."""
     first: dict[str, str] = {}
     for file in source.files:
@@ -204,16 +279,17 @@ def check_types(source: Source, roles: Roles, *, transformed: bool) -> None:
         for name in roles.used():
             if name not in schema:
                 raise ValueError(f"{file} has no column {name!r}, but {source.files[0]} has")
-        for name in roles.labels() if not source.text else ():
+        if source.text:  # which shows what it holds when it is read
+            continue
+        for name in roles.labels():
             kind = label_kind(schema[name])
             if first.setdefault(name, kind) != kind:
                 raise ValueError(
                     f"column {name!r} holds {first[name]} in {source.files[0]} but {kind} in {file}: write it with "
                     "one type"
                 )
-        for name in roles.target, *(() if transformed else roles.features):
-            if not source.text:  # text shows what it holds when it is read
-                check_numeric(name, schema[name], str(file), is_target=name == roles.target)
+        for name in plan.numbers(roles):
+            check_numeric(name, schema[name], str(file), is_target=name == roles.target)
 
 
 def label_kind(kind: Any) -> str:
@@ -249,27 +325,26 @@ def place(source: Source, condition: Any) -> str:
     return source.name
 
 
-def not_finite(source: Source, roles: Roles, *, transformed: bool) -> Exception:
+def not_finite(source: Source, roles: Roles, plan: FeaturePlan) -> Exception:
     """The error for sums that are not finite: it names the first column with missing or infinite values."""
     pl = polars()
-    names = [roles.target, *(() if transformed else roles.features)]
-    types = dict.fromkeys(names, pl.Float64)
+    names = plan.numbers(roles)
     for file in source.files:
-        values = source.scan(file, types=types).select(pl.col(names).cast(pl.Float64))
-        bad = values.select((pl.all().is_null() | ~pl.all().is_finite()).arg_true().implode()).collect()
-        rows = {name: bad[name][0] for name in names if len(bad[name][0])}
-        if rows:
-            name = min(rows, key=lambda name: rows[name][0])
-            row = rows[name][0]
-            value = values.select(name).slice(row, 1).collect().item()
-            kind = "infinite" if value in (float("inf"), -float("inf")) else "missing"
-            more = f", and {len(rows[name]) - 1:,} more in this file" if len(rows[name]) > 1 else ""
+        values = source.scan(file, types=dict.fromkeys(names, pl.Float64)).select(pl.col(names).cast(pl.Float64))
+        wrong = values.with_row_index("\0row").filter(pl.any_horizontal(~pl.col(names).is_finite().fill_null(False)))
+        row, *first = next(iter(wrong.head(1).collect().rows()), (None,))
+        if row is not None:
+            place = next(k for k, value in enumerate(first) if value is None or not math.isfinite(value))
+            name = names[place]
+            count = values.select((~pl.col(name).is_finite().fill_null(False)).sum()).collect().item()
+            kind = "infinite" if first[place] in (math.inf, -math.inf) else "missing"
+            more = f", and {count - 1:,} more in this file" if count > 1 else ""
             out = "." if name == roles.target else f", or leave the column out with drop={[name]!r}."
             return NotFiniteError(
                 f"column {name!r} has a {kind} value in row {row + 1:,} of {file}{more}. Drop or fill such rows first, "
                 f"e.g. polars.scan_parquet(path).drop_nulls().drop_nans().sink_parquet(new_path){out}"
             )
-    if transformed:
+    if not plan.takes_columns:
         return NotFiniteError(
             "the `features` transformer returned NaN or infinite values: impute them before or inside it"
         )

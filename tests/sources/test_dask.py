@@ -17,7 +17,7 @@ from source_tables import assert_same, by_numpy, sales
 from kinfolk import GAMTL
 from kinfolk.baselines import Independent
 from kinfolk.large import fit_dask, folds_of_dask, gram_of_dask, predict_dask
-from kinfolk.sources.cluster import scattered
+from kinfolk.sources.partitions import scattered
 
 X = ["x0", "shop", "x1", "x2"]
 

@@ -13,10 +13,11 @@ from sklearn.utils import get_tags
 
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.trunk import is_regressor
+from kinfolk.rows.columns import TableRules
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.schema import names_out
-from kinfolk.sources.stream import Transform
+from kinfolk.sources.roles import Roles
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,18 +27,37 @@ class FeaturePlan:
     Attributes
     ----------
     fitted : a fitted transformer of blocks of rows, or None to take the columns
-    names : of what it returns, or None
+    names : of the features, if they are not those of the columns and if they have any
     scaler : a StandardScaler to be fitted from the statistics of the columns, or None
+    basis : functions of the features that take their place, fitted too, or None
     """
 
     fitted: Any = None
     names: tuple[str, ...] | None = None
     scaler: StandardScaler | None = None
+    basis: Any = None
 
     @property
-    def transform(self) -> Transform | None:
-        """Of a block of rows."""
-        return None if self.fitted is None else self.fitted.transform
+    def takes_columns(self) -> bool:
+        """Whether the features are the columns as they are, which must be numbers then."""
+        return self.fitted is None and self.basis is None
+
+    def transform(self, rows: Any) -> Array:
+        """The features of a block of rows."""
+        X = rows if self.fitted is None else self.fitted.transform(rows)
+        X = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+        return X if self.basis is None else np.asarray(self.basis.transform(X))
+
+    def numbers(self, roles: Roles) -> list[str]:
+        """The columns that must hold numbers."""
+        return [roles.target, *(roles.features if self.takes_columns else ())]
+
+    def feature_names(self, roles: Roles) -> tuple[str, ...] | None:
+        """Names of the features."""
+        return roles.features if self.takes_columns else self.names
+
+
+PLAIN = FeaturePlan()
 
 
 def plan_features(model: MultiTaskRegressor, columns: tuple[str, ...]) -> FeaturePlan:
@@ -45,7 +65,7 @@ def plan_features(model: MultiTaskRegressor, columns: tuple[str, ...]) -> Featur
     check_statistics_suffice(model)
     features = model.features
     if features is None:
-        return FeaturePlan()
+        return PLAIN
     if type(features) is StandardScaler:
         return FeaturePlan(scaler=clone(features))
     if isinstance(features, FrozenEstimator) or not get_tags(features).requires_fit:
@@ -55,6 +75,11 @@ def plan_features(model: MultiTaskRegressor, columns: tuple[str, ...]) -> Featur
         f"features={features!r} has to be fitted on rows, and these stream by only once. Fit it on a sample and freeze "
         "it: features=sklearn.frozen.FrozenEstimator(transformer.fit(sample)). StandardScaler() works as it is."
     )
+
+
+def plan_of_rules(rules: TableRules) -> FeaturePlan:
+    """What rules that have been fitted make of the columns."""
+    return FeaturePlan(rules, tuple(rules.get_feature_names_out()))
 
 
 def check_statistics_suffice(model: MultiTaskRegressor) -> None:
@@ -99,11 +124,11 @@ def standardised(
         span = None if part.span is None else part.span - shift
         return replace(part, x_mean=np.where(part.n[:, None] > 0, part.x_mean - shift, 0.0), span=span).rescaled(scale)
 
-    parts = folds
-    if folds is not None:
-        own = None if folds.own is None else tuple(map(moved, folds.own))
-        parts = replace(folds, total=moved(folds.total), held_out=tuple(map(moved, folds.held_out)), own=own)
-    return (moved(gram) if parts is None else parts.total), parts, scaler
+    if folds is None:
+        return moved(gram), None, scaler
+    own = None if folds.own is None else tuple(map(moved, folds.own))
+    folds = replace(folds, total=moved(folds.total), held_out=tuple(map(moved, folds.held_out)), own=own)
+    return folds.total, folds, scaler
 
 
 def _set_fitted(scaler: StandardScaler, gram: GramStats, mean: Array, variance: Array, scale: Array) -> None:
