@@ -8,7 +8,7 @@ import traceback
 import pytest
 from tables_for_tests import shops, write
 
-import kinfolk.sources.engines as engines
+import kinfolk.sources.databases as databases
 from kinfolk.cli import main
 from kinfolk.sources.addresses import Address, without_addresses
 
@@ -227,7 +227,7 @@ def test_a_missing_driver_is_named_with_what_installs_it(kind, missing, error, f
 
     (folder / "shop.db").touch()
     for name in ("ByIbis", "PostgreSQL", "DuckDB"):
-        monkeypatch.setattr(engines, name, refuse)
+        monkeypatch.setattr(databases, name, refuse)
     address = "duckdb:///shop.db" if kind == "duckdb" else f"{kind}://me:{SECRET}@server/shop"
     code, text = said(["fit", address, *FIT], capfd)
     assert code == 1 and error in text and text.count("\n") == 1 and not shows_it(text)

@@ -8,7 +8,7 @@ from tables_for_tests import shops, write
 
 from kinfolk.cli import main
 from kinfolk.sources.addresses import Address
-from kinfolk.sources.engines import QueryError, open_engine
+from kinfolk.sources.databases import QueryError, open_engine
 
 FIT = ("--task", "shop", "--target", "sales", "--method", "mean-shrunk", "--cv", "3", "--quiet", "--out", "model.kin")
 ROWS = "select shop, size, sales from sales"

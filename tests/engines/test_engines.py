@@ -230,7 +230,7 @@ def test_columns_of_postgres_keep_their_kinds(server, postgres, victim):
     ],
 )
 def test_queries_of_other_engines_are_one_statement_that_reads(query, dialect):
-    from kinfolk.sources.engines import one_reading_query
+    from kinfolk.sources.databases import one_reading_query
 
     with pytest.raises(Exception, match="only reads|Invalid expression"):
         one_reading_query(query, dialect)
@@ -239,7 +239,7 @@ def test_queries_of_other_engines_are_one_statement_that_reads(query, dialect):
 
 def test_postgres_runs_no_two_commands_at_once_wherever_they_come_from(server, postgres, victim):
     from kinfolk.sources.addresses import Address
-    from kinfolk.sources.engines import open_engine
+    from kinfolk.sources.databases import open_engine
 
     before = victim()
     engine = open_engine(Address(f"postgres://me@/postgres?host={server['host']}&port={server['port']}"))
