@@ -108,17 +108,14 @@ def standardised(
     >>> scaler.mean_, scaler.var_, float(gram.x_mean.sum()), gram.G.sum().round(12)
     (array([4.]), array([5.]), 0.0, np.float64(0.8))
     """
-    n = gram.n.sum()
-    mean = gram.n @ gram.x_mean / n
-    within = np.einsum("tjj->j", gram.G)
-    variance = (within + gram.n @ np.square(gram.x_mean - mean)) / n
-    # The scaler's own rule for columns that vary by rounding only.
-    epsilon = np.finfo(np.float64).eps
-    constant = variance <= n * epsilon * variance + np.square(n * mean * epsilon)
-    scale = np.where(constant, 1.0, np.sqrt(variance))
-    _set_fitted(scaler, gram, mean, variance, scale)
-    shift = mean if scaler.with_mean else np.zeros_like(mean)
-    scale = scale if scaler.with_std else np.ones_like(scale)
+    seen = gram.with_rows()
+    spread = np.sqrt(np.einsum("tjj->tj", seen.G) / seen.n[:, None])
+    # Two rows per task, a deviation above its mean and one below, have the mean and variance of all rows.
+    scaler.fit(np.vstack([seen.x_mean + spread, seen.x_mean - spread]), sample_weight=np.tile(seen.n / 2, 2))
+    scaler.n_samples_seen_ = int(gram.n.sum())
+    scaler.feature_names_in_ = np.asarray(gram.feature_names, dtype=object)
+    shift = scaler.mean_ if scaler.with_mean else np.zeros(gram.n_features)
+    scale = scaler.scale_ if scaler.with_std else np.ones(gram.n_features)
 
     def moved(part: GramStats) -> GramStats:
         span = None if part.span is None else part.span - shift
@@ -129,11 +126,3 @@ def standardised(
     own = None if folds.own is None else tuple(map(moved, folds.own))
     folds = replace(folds, total=moved(folds.total), held_out=tuple(map(moved, folds.held_out)), own=own)
     return folds.total, folds, scaler
-
-
-def _set_fitted(scaler: StandardScaler, gram: GramStats, mean: Array, variance: Array, scale: Array) -> None:
-    scaler.n_samples_seen_ = int(gram.n.sum())
-    scaler.n_features_in_ = gram.n_features
-    scaler.feature_names_in_ = np.asarray(gram.feature_names, dtype=object)
-    scaler.mean_ = mean if scaler.with_mean or scaler.with_std else None
-    scaler.var_, scaler.scale_ = (variance, scale) if scaler.with_std else (None, None)
