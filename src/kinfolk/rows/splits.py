@@ -60,9 +60,17 @@ def distinct_share(rows: Rows, groups: Any) -> Array:
     together = groups.when if isinstance(groups, InTime) else _read_groups(groups, len(rows.y))
     if together is None:
         together = next((when for _, when in named_times(rows)), np.arange(len(rows.y)))
-    observation = np.unique(at.codes * (int(together.max(initial=0)) + 1) + together[at.row], return_index=True)[1]
-    count = np.bincount(at.codes, minlength=T)
-    return np.asarray(np.bincount(at.codes[observation], minlength=T) / np.maximum(count, 1))
+    return share_distinct(at.codes, together[at.row], T)
+
+
+def share_distinct(codes: NDArray[np.intp], together: NDArray[np.intp], T: int) -> Array:
+    """Of each of T tasks, the share of its rows that are left where those of one number `together` count as one.
+
+    >>> share_distinct(np.array([0, 0, 0, 1]), np.array([5, 5, 7, 5]), 2).round(2).tolist()
+    [0.67, 1.0]
+    """
+    first = np.unique(codes * (int(together.max(initial=0)) + 1) + together, return_index=True)[1]
+    return np.asarray(np.bincount(codes[first], minlength=T) / np.maximum(np.bincount(codes, minlength=T), 1))
 
 
 def common_rows(X: Array, codes: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -140,8 +140,7 @@ class Source:
         file = file or self.files[0]
         if file not in self._known:
             self._known[file] = read_head(self._plain(file), self.reading)
-        found: Head = self._known[file]
-        return found
+        return self._known[file]
 
     def names(self) -> list[str]:
         """Columns of the first file."""
@@ -217,19 +216,16 @@ class Source:
         if unpack is None and is_utf8(file, self.reading.encoding):
             return file
         copy = self._folder / f"{self.files.index(file)}.csv"
-        if not copy.exists():
-            with naming_full_disk(f"{copy} (a copy of {file.name})"):
-                self._copy(file, copy)
+        if copy.exists():
+            return copy
+        with naming_full_disk(f"{copy} (a copy of {file.name})"):
+            if unpack is not None:
+                with unpacking(file), unpack(file, "rb") as packed, copy.open("wb") as out:
+                    shutil.copyfileobj(packed, out)
+            else:
+                with open_text(file, self.reading.encoding) as text, copy.open("w", newline="") as out:
+                    shutil.copyfileobj(text, out)
         return copy
-
-    def _copy(self, file: Path, copy: Path) -> None:
-        unpack = UNPACKED.get(file.suffix[1:].lower())
-        if unpack is not None:
-            with unpacking(file), unpack(file, "rb") as packed, copy.open("wb") as out:
-                shutil.copyfileobj(packed, out)
-        else:
-            with open_text(file, self.reading.encoding) as text, copy.open("w", newline="") as out:
-                shutil.copyfileobj(text, out)
 
     def _folder_columns(self, file: Path) -> dict[str, Any]:
         """Constant columns by folders like `shop=12`: numbers if all folders of that name have numbers."""

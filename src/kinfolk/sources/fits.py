@@ -15,10 +15,10 @@ from kinfolk.rows.columns import TableRules
 from kinfolk.rows.folds import Folds, refilled
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.schema import Columns, check_categorical
-from kinfolk.rows.table import Schema, joint_parts, task_name
+from kinfolk.rows.table import Schema, task_name
 from kinfolk.sources.dealing import Dealer, check_folds, folds_of_parts
 from kinfolk.sources.files import Source, open_source, polars
-from kinfolk.sources.frames import SOURCE, check_joint, sum_frame, with_joint
+from kinfolk.sources.frames import SOURCE, joined, sum_frame
 from kinfolk.sources.partitions import DASK, sum_dask
 from kinfolk.sources.plan import PLAIN, FeaturePlan, plan_features, plan_of_rules, standardised
 from kinfolk.sources.roles import Roles, choose_roles
@@ -135,12 +135,7 @@ def fit_frame(model: Model, frame: Any, target: Any, groups: str | None = None, 
             "fit the rows in memory"
         )
     by_partition = lazy.implementation.is_dask()
-    task = task_name(model.task)
-    joined = joint_parts(task, list(lazy.collect_schema()))
-    if joined:
-        lazy = with_joint(lazy, task)
-        check_joint(lazy, task)
-        lazy = lazy.drop(joined)
+    lazy = joined(lazy, task_name(model.task))
     source = DASK if by_partition else SOURCE
     roles = roles_for(model, list(lazy.collect_schema()), source, target=target, groups=groups, **chosen)
     plan = plan_features(model, roles.features)

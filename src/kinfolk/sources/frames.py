@@ -48,13 +48,19 @@ def with_joint(frame: Any, name: Any) -> Any:
     return frame.with_columns(nw.concat_str(texts, separator=JOINT).alias(name))
 
 
-def check_joint(frame: Any, name: Any) -> None:
-    """Refuse labels that hold the mark between them, so that different tasks would be called alike."""
-    parts = joint_parts(name, [column for column in frame.collect_schema().names() if column != name])
-    if parts:
-        tasks = frame.select(*parts, name).unique().collect()
-        if tasks[name].n_unique() < len(tasks.drop_nulls()):
-            raise ValueError(joint_trouble(name))
+def joined(frame: Any, name: Any) -> Any:
+    """The same without the columns that are joined; labels that hold the mark between them are refused.
+
+    They would make different tasks be called alike.
+    """
+    parts = joint_parts(name, frame.collect_schema().names())
+    if not parts:
+        return frame
+    frame = with_joint(frame, name)
+    tasks = frame.select(*parts, name).unique().collect()
+    if tasks[name].n_unique() < len(tasks.drop_nulls()):
+        raise ValueError(joint_trouble(name))
+    return frame.drop(parts)
 
 
 def _as_label(name: str, kind: Any) -> Any:
@@ -98,7 +104,7 @@ def sum_frame(frame: Any, roles: Roles, *, k: int = 1, random_state: Any = None)
     pairs = list(combinations_with_replacement(range(p), 2))
     products = [(nw.col(f"c{i}") * nw.col(f"c{j}")).alias(f"p{i}_{j}") for i, j in pairs]
     table = rows.join(means, on="_task", how="left").with_columns(*centred).with_columns(*products)
-    found = table.group_by("_task", "_fold").agg(
+    sums = table.group_by("_task", "_fold").agg(
         nw.len().alias("n"),
         *(nw.col(f"v{j}").count().alias(f"n{j}") for j in range(p)),
         *(nw.col(f"m{j}").max().alias(f"m{j}") for j in range(p)),
@@ -107,10 +113,10 @@ def sum_frame(frame: Any, roles: Roles, *, k: int = 1, random_state: Any = None)
         *(nw.col(f"c{j}").sum().alias(f"s{j}") for j in range(p)),
         *(nw.col(f"p{i}_{j}").sum().alias(f"p{i}_{j}") for i, j in pairs),
     )
-    sums = found.collect()
-    columns = {name: series.to_numpy() for name, series in sums.to_dict(as_series=True).items()}
+    here = sums.collect()
+    columns = {name: series.to_numpy() for name, series in here.to_dict(as_series=True).items()}
     if columns["_task"].dtype.kind == "U":  # such arrays have cut zero characters off, and tasks would be one
-        columns["_task"] = np.array(sums["_task"].to_list(), dtype=object)
+        columns["_task"] = np.array(here["_task"].to_list(), dtype=object)
     _check_values(columns, values, roles.task)
     return _statistics(columns, roles, p, k)
 

@@ -155,11 +155,11 @@ def _column(frame: Any, name: str) -> NDArray[Any]:
 
 def merged_parts(records: list[list[GramStats] | None]) -> list[GramStats] | None:
     """Statistics of several partitions together; None if none of them has rows."""
-    known = [record for record in records if record is not None]
-    kinds = sorted({KINDS.get(record[0].labels.dtype.kind, str(record[0].labels.dtype)) for record in known})
+    filled = [record for record in records if record is not None]
+    kinds = sorted({KINDS.get(record[0].labels.dtype.kind, str(record[0].labels.dtype)) for record in filled})
     if len(kinds) > 1:
         raise ValueError(f"labels are {' in some partitions and '.join(kinds)} in others: make them one type")
-    return [reduce(GramStats.__add__, parts) for parts in zip(*known, strict=True)] if known else None
+    return [reduce(GramStats.__add__, parts) for parts in zip(*filled, strict=True)] if filled else None
 
 
 def scattered(labels: NDArray[Any], seed: int) -> NDArray[np.intp]:

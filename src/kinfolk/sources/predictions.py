@@ -19,7 +19,7 @@ from kinfolk.rows.table import joint_parts, task_name
 from kinfolk.rows.texts import NUMBERS, WORDS
 from kinfolk.sources.files import Source, check_column, from_text, open_source, polars
 from kinfolk.sources.partitions import DASK, dask
-from kinfolk.sources.stream import checked_rows, plain_labels, reported
+from kinfolk.sources.stream import checked_rows, labels_like, plain_labels, reported
 
 WRITERS = {".csv": "sink_csv", ".parquet": "sink_parquet", ".pq": "sink_parquet"}
 
@@ -142,13 +142,8 @@ def _frame(model: MultiTaskRegressor, source: Source, used: list[str], kept: lis
 def _with_predictions(model: MultiTaskRegressor, source: Source, batch: Any, first: list[str], std: bool) -> Any:
     """The columns `first` of a batch, then prediction and std."""
     pl = polars()
-    task = str(task_name(model.task))
-    labels = plain_labels(batch[task])
-    if source.text and model.tasks_.dtype.kind in "iu":
-        # However they are written: 007 and 7.0 are 7.
-        whole = labels.str.strip_suffix(".0").cast(pl.Int64, strict=False)
-        labels = labels if whole.null_count() > labels.null_count() else whole
-    batch = batch.with_columns(labels.alias(task))
+    labels = batch[str(task_name(model.task))]
+    batch = batch.with_columns(labels_like(model.tasks_, labels) if source.text else plain_labels(labels))
     X = batch.select(model_columns(model))
     prediction, *deviation = np.atleast_2d(model.predict(X, return_std=True) if std else model.predict(X))
     new = {"prediction": prediction} | ({"std": deviation[0]} if std else {})

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.folds import Folds, folds_as_seen, train_on_the_past
 from kinfolk.rows.gram import Array
-from kinfolk.rows.splits import InTime, assign_folds, generator
+from kinfolk.rows.splits import InTime, assign_folds, generator, share_distinct
 from kinfolk.rows.table import Rows, read_rows
 from kinfolk.search.rbf_search import FeatureSearch
 from kinfolk.sources.dealing import Dealt, check_folds, folds_of_parts
@@ -19,7 +19,7 @@ from kinfolk.sources.files import Source, polars
 from kinfolk.sources.fits import Model, columns_of, fit_statistics
 from kinfolk.sources.plan import FeaturePlan
 from kinfolk.sources.roles import Roles
-from kinfolk.sources.stream import Labels, checked_rows, plain_labels, sum_source
+from kinfolk.sources.stream import Labels, checked_rows, labels_like, sum_source
 
 BASIS = 4  # copies of the functions of a block of rows that are there while its statistics are summed
 MOST_ROWS = 200_000  # of the sample, as of trees in memory; of every task one row more, if it has none among them
@@ -70,7 +70,7 @@ def draw_rows(model: MultiTaskRegressor, source: Source, frame: Any, roles: Role
         part = (model.folds_in_time(when.folds(k)) + 1)[used]
     else:
         part = assign_folds(codes, k, groups=together, random_state=seed)
-    distinct = None if together is None else _distinct(codes, together)
+    distinct = None if together is None else share_distinct(codes, together, len(order))
     return Drawn(part, int(part.max()) + 1, time is not None, kept, distinct)
 
 
@@ -80,13 +80,6 @@ def _kept(codes: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]
         return np.arange(len(codes))
     drawn = rng.choice(len(codes), MOST_ROWS, replace=False)
     return np.union1d(drawn, np.unique(codes, return_index=True)[1])
-
-
-def _distinct(codes: NDArray[np.intp], together: NDArray[np.intp]) -> Array:
-    """Rows of one group, or at one time, count as one observation of their task."""
-    pair = np.unique(codes * (int(together.max(initial=0)) + 1) + together, return_index=True)[1]
-    T = int(codes.max(initial=0)) + 1
-    return np.bincount(codes[pair], minlength=T) / np.maximum(np.bincount(codes, minlength=T), 1)
 
 
 def sample_of(frame: Any, drawn: Drawn) -> Any:
@@ -126,13 +119,13 @@ class _InBlocks:
             folds = folds_of_parts(parts, groups=self.roles.groups)
         return replace(folds, distinct=self.drawn.distinct)
 
-    def in_basis(self, found: FeatureSearch) -> Folds:
+    def in_basis(self, search: FeatureSearch) -> Folds:
         """In curves; in time every fold has those of its past."""
-        names = found.folds.total.feature_names
-        whole = self.folds(found.features, names)
-        if all(own is found.features for own in found.by_fold):
+        names = search.folds.total.feature_names
+        whole = self.folds(search.features, names)
+        if all(features is search.features for features in search.by_fold):
             return whole
-        return folds_as_seen(whole, lambda f: self.folds(found.by_fold[f], names))
+        return folds_as_seen(whole, lambda f: self.folds(search.by_fold[f], names))
 
 
 def fit_sampled(
@@ -160,9 +153,5 @@ def fit_sampled(
 
 def _rows_of(sample: Any, roles: Roles, folds: Folds) -> Rows:
     """The sample as checked rows, with task labels of the kind that the statistics have."""
-    pl = polars()
-    labels = plain_labels(sample[roles.task])
-    if folds.total.labels.dtype.kind in "iu":
-        labels = labels.cast(pl.String).str.strip_suffix(".0").cast(pl.Int64)
-    X = sample.select(labels.alias(roles.task), *roles.features)
+    X = sample.select(labels_like(folds.total.labels, sample[roles.task]), *roles.features)
     return read_rows(X, sample[roles.target].to_numpy(), task=roles.task)

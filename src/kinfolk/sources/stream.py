@@ -165,10 +165,10 @@ def sum_source(
 
 def _matrix(batch: Any, roles: Roles, plan: FeaturePlan) -> NDArray[np.float64]:
     """Features, target and ones, (n, d + 2), NaN where nothing stands."""
-    one = polars().lit(1.0).alias("\0one")
+    ones = polars().lit(1.0).alias("\0ones")
     if plan.takes_columns:
-        return batch.select(*roles.features, roles.target, one).to_numpy(order="c")
-    return np.column_stack([plan.transform(batch.select(roles.features)), batch.select(roles.target, one).to_numpy()])
+        return batch.select(*roles.features, roles.target, ones).to_numpy(order="c")
+    return np.column_stack([plan.transform(batch.select(roles.features)), batch.select(roles.target, ones).to_numpy()])
 
 
 def frame_of(source: Source, roles: Roles, plan: FeaturePlan) -> Any:
@@ -216,20 +216,15 @@ class Labels:
                 f"column {self.column!r} has no label in {place(self.source, pl.col(self.column).is_null())}: fill it "
                 "in or drop the row"
             )
-        found = values.unique(maintain_order=True)
-        if self.known is None:
-            self.known = found
-        else:
-            self.known = pl.concat([self.known, found.filter(~found.is_in(self.known.implode()))])
-        if found.dtype == pl.String:
-            check_lengths(found.str.len_chars().max(), self.column)
-        table = pl.DataFrame({"label": self.known, "number": np.arange(len(self.known))})
-        return (
-            values.alias("label")
-            .to_frame()
-            .join(table, on="label", how="left", maintain_order="left")["number"]
-            .to_numpy()
-        )
+        labels = values.unique(maintain_order=True)
+        if labels.dtype == pl.String:
+            check_lengths(labels.str.len_chars().max(), self.column)
+        if self.known is not None:
+            labels = pl.concat([self.known, labels.filter(~labels.is_in(self.known.implode()))])
+        self.known = labels
+        table = pl.DataFrame({"label": labels, "number": np.arange(len(labels))})
+        rows = pl.DataFrame({"label": values})
+        return rows.join(table, on="label", how="left", maintain_order="left")["number"].to_numpy()
 
     def sorted(self) -> tuple[NDArray[Any], NDArray[np.intp]]:
         """All labels in order, and their numbers."""
@@ -249,6 +244,16 @@ def plain_labels(values: Any) -> Any:
     if values.dtype.base_type() in (pl.Categorical, pl.Enum):
         return values.cast(pl.String)
     return values.fill_nan(None) if values.dtype.is_float() else values
+
+
+def labels_like(tasks: NDArray[Any], values: Any) -> Any:
+    """Labels of rows as those of the `tasks`: if these are whole numbers, so are 007 and 7.0, which are 7."""
+    pl = polars()
+    labels = plain_labels(values)
+    if tasks.dtype.kind not in "iu" or labels.dtype.is_integer():
+        return labels
+    whole = labels.cast(pl.String).str.strip_suffix(".0").cast(pl.Int64, strict=False)
+    return labels if whole.null_count() > labels.null_count() else whole
 
 
 def whole_numbers(labels: NDArray[Any]) -> NDArray[Any]:
@@ -319,9 +324,9 @@ def place(source: Source, condition: Any) -> str:
     """The first row of a source where a condition on its columns holds."""
     pl = polars()
     for file in source.files:
-        found = source.scan(file).select(pl.arg_where(condition).first()).collect().item()
-        if found is not None:
-            return f"row {found + 1:,} of {file}"
+        row = source.scan(file).select(pl.arg_where(condition).first()).collect().item()
+        if row is not None:
+            return f"row {row + 1:,} of {file}"
     return source.name
 
 
