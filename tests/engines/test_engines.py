@@ -244,7 +244,7 @@ def test_postgres_runs_no_two_commands_at_once_wherever_they_come_from(server, p
     before = victim()
     engine = open_engine(Address(f"postgres://me@/postgres?host={server['host']}&port={server['port']}"))
     with pytest.raises(Exception, match="multiple commands"):
-        engine.ibis.raw_sql("commit; drop table victim")
+        engine.connection.raw_sql("commit; drop table victim")
     engine.close()
     assert victim() == before
 
