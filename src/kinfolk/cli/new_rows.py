@@ -12,7 +12,8 @@ from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.columns import TableRules
 from kinfolk.rows.table import task_name
 from kinfolk.rows.texts import NUMBERS, WORDS, kind_of_texts
-from kinfolk.sources.files import Source, check_column, from_text, polars
+from kinfolk.sources.files import Source, from_text, polars
+from kinfolk.sources.roles import check_column
 from kinfolk.sources.ruled import check_text, number_column, read_typed, where
 
 

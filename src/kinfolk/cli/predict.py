@@ -18,7 +18,8 @@ from kinfolk.files import STDOUT, replacing
 from kinfolk.memory import in_words
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.table import task_name
-from kinfolk.sources.files import KINDS, UNPACKED, Source, check_column, ending, polars
+from kinfolk.sources.files import KINDS, UNPACKED, Source, ending, polars
+from kinfolk.sources.roles import check_column
 
 
 def run(options: argparse.Namespace, console: Console) -> None:

@@ -18,8 +18,8 @@ from kinfolk.rows.columns import TableRules
 from kinfolk.rows.splits import in_order
 from kinfolk.sources.addresses import Address
 from kinfolk.sources.databases import fetch_query
-from kinfolk.sources.files import Reading, Source, check_column, open_source, polars, reading_notes
-from kinfolk.sources.roles import Roles, choose_roles
+from kinfolk.sources.files import Reading, Source, open_source, polars, reading_notes
+from kinfolk.sources.roles import Roles, check_column, choose_roles
 from kinfolk.sources.ruled import complete_rows, ruled_frame, with_inputs
 from kinfolk.sources.stream import plain_labels, whole_numbers
 

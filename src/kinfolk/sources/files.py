@@ -10,12 +10,13 @@ import shutil
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, Self
 from urllib.parse import unquote
+
+import narwhals as nw
 
 from kinfolk.files import naming_full_disk
 from kinfolk.rows.table import JOINT, joint_parts
@@ -32,6 +33,7 @@ from kinfolk.sources.lines import (
     read_head,
     unpacking,
 )
+from kinfolk.sources.roles import nearest, with_joint
 
 KINDS = {
     **dict.fromkeys(("parquet", "pq"), "parquet"),
@@ -96,12 +98,8 @@ class Source:
         return [] if self.joint is None else self.joint.split(JOINT)
 
     def joined(self, frame: Any) -> Any:
-        """A frame of polars with the joint column, and without its parts where they are not asked for."""
-        pl = polars()
-        if self.joint is None:
-            return frame
-        texts = [pl.col(part).cast(pl.String).str.strip_suffix(".0") for part in self.parts]
-        return frame.with_columns(pl.concat_str(texts, separator=JOINT).alias(self.joint))
+        """A lazy frame of polars with the joint column."""
+        return frame if self.joint is None else with_joint(nw.from_native(frame), self.joint).to_native()
 
     @property
     def text(self) -> bool:
@@ -312,43 +310,6 @@ def from_text(name: str, kind: str = "number") -> Any:
         .otherwise(text.cast(pl.Float64, strict=False) if mark == "." else None)
         .alias(name)
     )
-
-
-def check_column(name: str, names: Iterable[str], source: str, role: str) -> None:
-    """An error that suggests the nearest name if there is no such column, which was asked for as `role`."""
-    names = list(names)
-    if name in names:
-        return
-    near = nearest(str(name), names)
-    guess = f" Did you mean {near!r}?" if near else ""
-    hint = ""
-    if Path(source).suffix.lower() in (".xlsx", ".xls", ".xlsb", ".ods"):
-        hint = " Of a workbook the first sheet is read, whose first row must name the columns."
-    elif len(names) == 1:
-        hint = (
-            " There is only one: is the separator another one? Name it on the command line with --delimiter. Titles "
-            "above the header must go."
-        )
-    raise ValueError(f"{source} has no column {name!r} ({role}).{guess} Its columns are {listed(names)}{hint}")
-
-
-def listed(names: Iterable[str], stop: str = ".") -> str:
-    """The first names, as the end of a sentence."""
-    names = list(names)
-    return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else stop)
-
-
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that is most likely meant; capitals do not count.
-
-    Examples
-    --------
-    >>> nearest("patiant", ["age", "Patient"])
-    'Patient'
-    """
-    by_lower = {name.lower(): name for name in known}
-    found = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[found[0]] if found else None
 
 
 def ending(file: Path) -> str:

@@ -18,10 +18,10 @@ from kinfolk.rows.schema import Columns, check_categorical
 from kinfolk.rows.table import Schema, task_name
 from kinfolk.sources.dealing import Dealer, check_folds, folds_of_parts
 from kinfolk.sources.files import Source, open_source, polars
-from kinfolk.sources.frames import SOURCE, joined, sum_frame
+from kinfolk.sources.frames import SOURCE, sum_frame
 from kinfolk.sources.partitions import DASK, sum_dask
 from kinfolk.sources.plan import PLAIN, FeaturePlan, plan_features, plan_of_rules, standardised
-from kinfolk.sources.roles import Roles, choose_roles
+from kinfolk.sources.roles import Roles, choose_roles, joined
 from kinfolk.sources.ruled import complete_rows, ruled_frame, with_inputs
 from kinfolk.sources.stream import NotFiniteError, has_plain_features, sum_source
 from kinfolk.words import warn_user

@@ -21,8 +21,8 @@ from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.moments import Moments
 from kinfolk.rows.schema import Columns
 from kinfolk.rows.splits import folds_for_groups, generator
-from kinfolk.rows.table import JOINT, checked_labels, joint_parts, joint_trouble
-from kinfolk.sources.roles import Roles
+from kinfolk.rows.table import checked_labels
+from kinfolk.sources.roles import Roles, with_joint
 
 PRIME = 2_147_483_647
 SOURCE = "the table"
@@ -36,44 +36,6 @@ def is_lazy(frame: Any) -> bool:
         return isinstance(nw.from_native(frame, pass_through=True), nw.LazyFrame)
     except (nw.exceptions.NarwhalsError, ValueError):  # two columns of one name: an error where the table is read
         return False
-
-
-def with_joint(frame: Any, name: Any) -> Any:
-    """The frame with a column for what `name` joins, if it does, called as the same rows are in memory."""
-    parts = joint_parts(name, frame.collect_schema().names())
-    if not parts:
-        return frame
-    schema = frame.collect_schema()
-    texts = [_as_label(part, schema[part]) for part in parts]
-    return frame.with_columns(nw.concat_str(texts, separator=JOINT).alias(name))
-
-
-def joined(frame: Any, name: Any) -> Any:
-    """The same without the columns that are joined; labels that hold the mark between them are refused.
-
-    They would make different tasks be called alike.
-    """
-    parts = joint_parts(name, frame.collect_schema().names())
-    if not parts:
-        return frame
-    frame = with_joint(frame, name)
-    tasks = frame.select(*parts, name).unique().collect()
-    if tasks[name].n_unique() < len(tasks.drop_nulls()):
-        raise ValueError(joint_trouble(name))
-    return frame.drop(parts)
-
-
-def _as_label(name: str, kind: Any) -> Any:
-    """A column as labels: whole numbers without a decimal point, as people write them."""
-    column = nw.col(name)
-    if kind == nw.Boolean:
-        return nw.when(column).then(nw.lit("True")).otherwise(nw.when(~column).then(nw.lit("False")))
-    text = column.cast(nw.String)
-    if kind.is_integer():
-        return text
-    whole = text.str.contains(r"^-?\d+\.0$")
-    plain = nw.when(whole).then(text.str.replace_all(".0", "", literal=True)).otherwise(text)
-    return nw.when(~column.is_nan()).then(plain) if kind.is_float() else plain
 
 
 def sum_frame(frame: Any, roles: Roles, *, k: int = 1, random_state: Any = None) -> list[GramStats]:

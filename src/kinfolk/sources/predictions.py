@@ -17,8 +17,9 @@ from kinfolk.progress import Callback
 from kinfolk.rows.columns import TableRules
 from kinfolk.rows.table import joint_parts, task_name
 from kinfolk.rows.texts import NUMBERS, WORDS
-from kinfolk.sources.files import Source, check_column, from_text, open_source, polars
+from kinfolk.sources.files import Source, from_text, open_source, polars
 from kinfolk.sources.partitions import DASK, dask
+from kinfolk.sources.roles import check_column
 from kinfolk.sources.stream import checked_rows, labels_like, plain_labels, reported
 
 WRITERS = {".csv": "sink_csv", ".parquet": "sink_parquet", ".pq": "sink_parquet"}

@@ -1,12 +1,16 @@
-"""What each column of a table is: the task, the target, a feature, a group, or none of these."""
+"""What each column of a table is: the task (which may join several), the target, a feature, a group, or nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
-from kinfolk.sources.files import check_column, listed
+import narwhals as nw
+
+from kinfolk.rows.table import JOINT, joint_parts, joint_trouble
 
 
 @dataclass(frozen=True)
@@ -73,3 +77,78 @@ def choose_roles(
         apart_from = ", ".join(map(repr, given.values()))
         raise ValueError(f"{source} has no column left to predict from besides {apart_from}: {listed(names)}")
     return Roles(task, target, features, groups, tuple(names))
+
+
+def check_column(name: str, names: Iterable[str], source: str, role: str) -> None:
+    """An error that suggests the nearest name if there is no such column, which was asked for as `role`."""
+    names = list(names)
+    if name in names:
+        return
+    near = nearest(str(name), names)
+    guess = f" Did you mean {near!r}?" if near else ""
+    hint = ""
+    if Path(source).suffix.lower() in (".xlsx", ".xls", ".xlsb", ".ods"):
+        hint = " Of a workbook the first sheet is read, whose first row must name the columns."
+    elif len(names) == 1:
+        hint = (
+            " There is only one: is the separator another one? Name it on the command line with --delimiter. Titles "
+            "above the header must go."
+        )
+    raise ValueError(f"{source} has no column {name!r} ({role}).{guess} Its columns are {listed(names)}{hint}")
+
+
+def listed(names: Iterable[str], stop: str = ".") -> str:
+    """The first names, as the end of a sentence."""
+    names = list(names)
+    return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else stop)
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that is most likely meant; capitals do not count.
+
+    Examples
+    --------
+    >>> nearest("patiant", ["age", "Patient"])
+    'Patient'
+    """
+    by_lower = {name.lower(): name for name in known}
+    found = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+def with_joint(frame: Any, name: Any) -> Any:
+    """The frame with a column for what `name` joins, if it does, called as the same rows are in memory."""
+    parts = joint_parts(name, frame.collect_schema().names())
+    if not parts:
+        return frame
+    schema = frame.collect_schema()
+    texts = [_as_label(part, schema[part]) for part in parts]
+    return frame.with_columns(nw.concat_str(texts, separator=JOINT).alias(name))
+
+
+def joined(frame: Any, name: Any) -> Any:
+    """The same without the columns that are joined; labels that hold the mark between them are refused.
+
+    They would make different tasks be called alike.
+    """
+    parts = joint_parts(name, frame.collect_schema().names())
+    if not parts:
+        return frame
+    frame = with_joint(frame, name)
+    tasks = frame.select(*parts, name).unique().collect()
+    if tasks[name].n_unique() < len(tasks.drop_nulls()):
+        raise ValueError(joint_trouble(name))
+    return frame.drop(parts)
+
+
+def _as_label(name: str, kind: Any) -> Any:
+    """A column as labels: whole numbers without a decimal point, as people write them."""
+    column = nw.col(name)
+    if kind == nw.Boolean:
+        return nw.when(column).then(nw.lit("True")).otherwise(nw.when(~column).then(nw.lit("False")))
+    text = column.cast(nw.String)
+    if kind.is_integer():
+        return text
+    whole = text.str.contains(r"^-?\d+\.0$")
+    plain = nw.when(whole).then(text.str.replace_all(".0", "", literal=True)).otherwise(text)
+    return nw.when(~column.is_nan()).then(plain) if kind.is_float() else plain
