@@ -9,7 +9,7 @@ from source_tables import FEATURES, assert_same, by_numpy, sales
 
 from kinfolk import GramStats
 from kinfolk.baselines import Independent
-from kinfolk.large import fit_dask
+from kinfolk.large import fit_dask, fit_file
 from kinfolk.rows.folds import Folds
 from kinfolk.sources.files import open_source
 from kinfolk.sources.plan import FeaturePlan, standardised
@@ -69,3 +69,13 @@ def test_partitions_of_dask_are_refused_what_no_lazy_frame_can_have_and_take_the
         fit_dask(Independent(task="shop", categorical=["x0"]), ddf, target="sales")
     model = fit_dask(Independent(task="shop", penalty=1.0), ddf, target="sales", columns=["x2", "x0"])
     assert model.feature_names_in_.tolist() == ["x0", "shop", "x2"]
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "rows.csv"])
+def test_several_task_columns_of_a_file_are_called_as_in_memory(name, tmp_path):
+    frame = sales(n=200, tasks=3).assign(open=np.arange(200) % 2 == 0)
+    {"rows.parquet": frame.to_parquet, "rows.csv": lambda path: frame.to_csv(path, index=False)}[name](tmp_path / name)
+    model = Independent(task=["open", "shop"], penalty=1.0)
+    in_memory = model.fit(frame.drop(columns="sales"), frame["sales"]).tasks_.tolist()
+    assert in_memory[0] == "False / 0"
+    assert fit_file(model, tmp_path / name, target="sales").tasks_.tolist() == in_memory

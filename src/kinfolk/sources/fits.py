@@ -112,8 +112,7 @@ def _by_rules(source: Source, roles: Roles, categorical: Sequence[str]) -> tuple
 def fit_frame(model: Model, frame: Any, target: Any, groups: str | None = None, **chosen: Any) -> Model:
     """Fit a model to a lazy or remote frame: what `model.fit(frame, "sales")` does.
 
-    Partitions of Dask become statistics one by one, which takes a third of the time of its grouped aggregation; every
-    other engine computes the statistics itself.
+    Partitions of Dask become statistics one by one; every other engine computes the statistics itself.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Statistics of Dask data frames: one small record per partition, merged as a tree on the workers.
 
-The grouped aggregation of `frames` gives the same of Dask in three times the CPU seconds and a half more memory.
+The grouped aggregation of `frames` gives the same of Dask, in 2.8 times the CPU seconds (docs/scaling.md).
 """
 
 from __future__ import annotations
