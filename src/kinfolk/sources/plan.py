@@ -109,9 +109,9 @@ def standardised(
     (array([4.]), array([5.]), 0.0, np.float64(0.8))
     """
     seen = gram.with_rows()
-    spread = np.sqrt(np.einsum("tjj->tj", seen.G) / seen.n[:, None])
+    deviation = np.sqrt(np.einsum("tjj->tj", seen.G) / seen.n[:, None])
     # Two rows per task, a deviation above its mean and one below, have the mean and variance of all rows.
-    scaler.fit(np.vstack([seen.x_mean + spread, seen.x_mean - spread]), sample_weight=np.tile(seen.n / 2, 2))
+    scaler.fit(np.vstack([seen.x_mean + deviation, seen.x_mean - deviation]), sample_weight=np.tile(seen.n / 2, 2))
     scaler.n_samples_seen_ = int(gram.n.sum())
     scaler.feature_names_in_ = np.asarray(gram.feature_names, dtype=object)
     shift = scaler.mean_ if scaler.with_mean else np.zeros(gram.n_features)
