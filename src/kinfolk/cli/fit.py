@@ -11,6 +11,7 @@ from typing import Any
 from kinfolk.cli.console import Console
 from kinfolk.cli.methods import parse_settings
 from kinfolk.cli.outputs import check_outputs
+from kinfolk.cli.report import write_page
 from kinfolk.cli.tables import Training, in_database, open_table, read_files, training_rows, wants_stream
 from kinfolk.explain.summary import account, training_error
 from kinfolk.files import is_special
@@ -43,16 +44,18 @@ def run(options: argparse.Namespace, console: Console) -> None:
     if seconds > LONG:
         console.note(rest_of_fit(seconds, "the report with the verdict" if options.report else "the verdict"))
     model.save(out, private=options.private)
-    report = write_page(model, rows, options, console) if rows and options.report else None
+    page = options.report if rows else None
+    if rows and page:
+        write_page(model, rows.X, rows.y, rows.groups, page, options, console)
     kinds = rows.rules.found_kinds if rows else {}
     encoded = [name for name, kind in kinds.items() if kind in WORDS]
     size = "" if is_special(out) else f" ({in_words(out.stat().st_size)})"
     for line in (*account(model.model_, model.name, seconds, error), f"model:  {out}{size}"):
         console.say(line)
-    if report:
-        console.say(f"report: {report}")
+    if page:
+        console.say(f"report: {page}")
     record = record_of(model, error) | {"encoded": encoded}
-    console.result(record | {"seconds": seconds, "model": str(out), "report": report})
+    console.result(record | {"seconds": seconds, "model": str(out), "report": page and str(page)})
 
 
 def beside(table: Path) -> Path:
@@ -102,24 +105,6 @@ def method_of(options: argparse.Namespace, console: Console) -> tuple[MultiTaskR
         own |= {"cv": options.cv, "penalty": "cv", "scoring": "tasks"}
     settings = parse_settings(method.name, options.set)
     return with_known(method, own | settings), settings
-
-
-def write_page(model: MultiTaskRegressor, rows: Training, options: argparse.Namespace, console: Console) -> str:
-    """The report about the rows of the fit; returns its path."""
-    from kinfolk.report import write_report
-
-    title = f"{options.target} by {options.task}, {options.data.name}"
-    write_report(
-        model,
-        rows.X,
-        rows.y,
-        options.report,
-        title=title,
-        groups=rows.groups,
-        private=options.private,
-        callback=console.callback,
-    )
-    return str(options.report)
 
 
 def record_of(model: MultiTaskRegressor, error: float | None) -> dict[str, Any]:

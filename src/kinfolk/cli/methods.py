@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import inspect
 from difflib import get_close_matches
 from typing import Any
 
@@ -23,9 +22,8 @@ def parse_settings(method: str, settings: list[str]) -> dict[str, Any]:
     >>> parse_settings("gamtlcv", ["strengths=1", "guard=1.5", "intercept=free"])
     {'strengths': (1,), 'guard': 1.5, 'intercept': 'free'}
     """
-    signature = inspect.signature(all_methods()[method])
-    defaults = {name: parameter.default for name, parameter in signature.parameters.items() if name not in OWN}
-    found = {}
+    defaults = {name: value for name, value in all_methods()[method]().get_params().items() if name not in OWN}
+    given = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
         name = name.strip()
@@ -37,8 +35,8 @@ def parse_settings(method: str, settings: list[str]) -> dict[str, Any]:
             raise ValueError(f"{method} has no parameter {name!r} to --set.{guess} It has {', '.join(defaults)}.")
         value = _value(text.strip())
         several = isinstance(defaults[name], tuple)
-        found[name] = (value,) if several and not isinstance(value, (tuple, list)) else value
-    return found
+        given[name] = (value,) if several and not isinstance(value, (tuple, list)) else value
+    return given
 
 
 def _value(text: str) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import Any
 
 from kinfolk.cli.console import Console
 from kinfolk.cli.new_rows import rows_for
 from kinfolk.cli.outputs import check_outputs
 from kinfolk.cli.tables import load_model, open_table, read_files
-from kinfolk.report import write_report
+from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.table import task_name
 from kinfolk.sources.ruled import number_column
 
@@ -23,8 +25,17 @@ def run(options: argparse.Namespace, console: Console) -> None:
     X = rows.select(list(model.feature_names_in_))
     y = rows.select(number_column(rows, options.target, source, "the target")).to_series().to_numpy()
     groups = rows[options.groups].to_numpy() if options.groups else None
-    title = options.title or f"{options.target} by {task_name(model.task)}, {options.data.name}"
-    about = {"title": title, "groups": groups, "private": options.private}
-    write_report(model, X, y, options.out, **about, callback=console.callback)
+    write_page(model, X, y, groups, options.out, options, console)
     console.say(f"report: {options.out}")
     console.result({"report": str(options.out), "rows": len(y)})
+
+
+def write_page(
+    model: MultiTaskRegressor, X: Any, y: Any, groups: Any, out: Path, options: argparse.Namespace, console: Console
+) -> None:
+    """The report about a model and the rows of a table."""
+    from kinfolk.report import write_report
+
+    title = getattr(options, "title", None) or f"{options.target} by {task_name(model.task)}, {options.data.name}"
+    about = {"title": title, "groups": groups, "private": options.private}
+    write_report(model, X, y, out, **about, callback=console.callback)

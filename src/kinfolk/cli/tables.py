@@ -8,9 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from kinfolk.cli.console import Console
 from kinfolk.memory import check_limit, fits_into_memory
 from kinfolk.methods.method import MultiTaskRegressor
@@ -59,11 +56,6 @@ class Training:
         X = frame.select(task_labels(frame[options.task], self.source).alias(options.task), *self.roles.features)
         y = frame[options.target].to_numpy()
         return replace(self, X=X, y=y, groups=in_order(groups, time, None, frame.height))
-
-    def take(self, which: NDArray[np.bool_]) -> Self:
-        """Some of the rows."""
-        groups = None if self.groups is None else self.groups[which]
-        return replace(self, X=self.X.filter(which), y=self.y[which], groups=groups)
 
 
 def open_table(options: argparse.Namespace, console: Console) -> Source:
