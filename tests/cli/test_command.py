@@ -13,7 +13,7 @@ import pytest
 from tables_for_tests import COMMAND, ONE_THREAD, kinfolk, read, shops, write
 
 from kinfolk import __version__
-from kinfolk.demo import run_demo
+from kinfolk.cli.demo import run_demo
 
 
 @pytest.fixture(scope="module")
