@@ -151,7 +151,7 @@ def _add_fit(command: argparse.ArgumentParser) -> None:
 
 
 def _add_predict(command: argparse.ArgumentParser) -> None:
-    command.add_argument("model", type=model_path, help="a model written by kinfolk fit")
+    _add_model(command)
     command.add_argument("data", type=table_address, help="table with the columns of fit; others are ignored")
     _add_out(command, "predictions as CSV (default: stdout)")
     _add_safe_csv(command)
@@ -159,30 +159,27 @@ def _add_predict(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--keep", nargs="*", metavar="COLUMN", help="columns of the table to write beside; without names: all of them"
     )
-    command.add_argument(
-        "--unseen",
-        choices=("warn", "mean", "error"),
-        help="tasks that fit has not seen: the mean of all tasks, with a note (default) or without, or an error",
-    )
-    command.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
+    text = "tasks that fit has not seen: the mean of all tasks, with a note (default) or without, or an error"
+    command.add_argument("--unseen", choices=("warn", "mean", "error"), help=text)
+    _add_drop_missing(command)
     _add_stream(command)
     _add_reading(command)
 
 
 def _add_report(command: argparse.ArgumentParser) -> None:
-    command.add_argument("model", type=model_path, help="a model written by kinfolk fit")
+    _add_model(command)
     command.add_argument("data", type=table_address, help="table with the columns of fit and the target")
     command.add_argument("--target", required=True, metavar="COLUMN", help="column with the true values")
     command.add_argument("--groups", metavar="COLUMN", help="rows of one value here belong together (sitting, day)")
     _add_out(command, "the page (%(default)s)", Path("report.html"))
     _add_private(command, "a page without observed targets and single rows")
     command.add_argument("--title", help="title of the page")
-    command.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
+    _add_drop_missing(command)
     _add_reading(command)
 
 
 def _add_graph(command: argparse.ArgumentParser) -> None:
-    command.add_argument("model", type=model_path, help="a model written by kinfolk fit")
+    _add_model(command)
     command.add_argument(
         "--format", choices=("csv", "graphml", "json"), help="of the graph (default: by the ending of FILE, else csv)"
     )
@@ -194,12 +191,8 @@ def _add_compare(command: argparse.ArgumentParser) -> None:
     _add_training_table(command)
     comparison = command.add_argument_group("the comparison")
     comparison.add_argument("--methods", nargs="+", metavar="NAME", help="see kinfolk methods (default: all of them)")
-    comparison.add_argument(
-        "--time-limit",
-        type=float,
-        metavar="SECONDS",
-        help="for each method; one that takes longer is left out, with a notice (120, and 900 for gamtlcv)",
-    )
+    text = "for each method; one that takes longer is left out, with a notice (120, and 900 for gamtlcv)"
+    comparison.add_argument("--time-limit", type=float, metavar="SECONDS", help=text)
     _add_folds(comparison, "outer folds, and folds inside each for tuning (%(default)s)")
 
 
@@ -213,55 +206,47 @@ def _add_reproduce(command: argparse.ArgumentParser) -> None:
 
 def _add_demo(command: argparse.ArgumentParser) -> None:
     _add_out(command, "folder for picture and report (%(default)s)", Path("kinfolk-demo"), metavar="DIR")
-    command.add_argument(
-        "--table",
-        type=output_path,
-        metavar="FILE",
-        help="only write the example table, 28 car parks, to try kinfolk fit on",
-    )
+    text = "only write the example table, 28 car parks, to try kinfolk fit on"
+    command.add_argument("--table", type=output_path, metavar="FILE", help=text)
     command.add_argument("--seed", type=int, default=0, help="seed of the example data (%(default)s)")
 
 
 def _add_training_table(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "data",
-        type=table_address,
-        help="table: .csv, .parquet, .arrow, .ndjson, .xlsx, a folder, or a database (duckdb:///, sqlite:///, postgres://)",
+    text = (
+        "table: .csv, .parquet, .arrow, .ndjson, .xlsx, a folder, or a database (duckdb:///, sqlite:///, postgres://)"
     )
+    command.add_argument("data", type=table_address, help=text)
     text = "column that names the task of a row; several make a task per combination"
     command.add_argument("--task", required=True, nargs="+", action=JoinedNames, metavar="COLUMN", help=text)
     command.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
     columns = command.add_argument_group("the columns")
-    columns.add_argument("--drop", nargs="+", action="extend", default=[], metavar="COLUMN", help="to be left out")
+    several: Any = {"nargs": "+", "action": "extend", "default": [], "metavar": "COLUMN"}
+    columns.add_argument("--drop", **several, help="to be left out")
     columns.add_argument(
         "--groups", metavar="COLUMN", help="rows of one value here (sitting, day) stay in one fold; not used to predict"
     )
     columns.add_argument("--time", metavar="COLUMN", help="folds in the order of this column: they train on the past")
-    columns.add_argument(
-        "--categorical",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="COLUMN",
-        help="categories, even if they are numbers",
-    )
-    columns.add_argument(
-        "--max-categories",
-        type=int,
-        default=50,
-        metavar="N",
-        help="most categories of a text column with a column each; of more, one number is learned (%(default)s)",
-    )
+    columns.add_argument("--categorical", **several, help="categories, even if they are numbers")
+    text = "most categories of a text column with a column each; of more, one number is learned (%(default)s)"
+    columns.add_argument("--max-categories", type=int, default=50, metavar="N", help=text)
     gaps = columns.add_mutually_exclusive_group()
     text = "fill in missing inputs by means and mark them in a second column (default); --no-impute: an error"
     gaps.add_argument("--impute", action=argparse.BooleanOptionalAction, help=text)
-    gaps.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
+    _add_drop_missing(gaps)
     _add_reading(command)
 
 
 def _add_out(group: Any, text: str, default: Path | None = None, metavar: str = "FILE") -> None:
     group.add_argument("--out", type=output_path, default=default, metavar=metavar, help=text)
     group.add_argument("--force", action="store_true", help="replace an existing file, whatever it is")
+
+
+def _add_model(command: argparse.ArgumentParser) -> None:
+    command.add_argument("model", type=model_path, help="a model written by kinfolk fit")
+
+
+def _add_drop_missing(group: Any) -> None:
+    group.add_argument("--drop-missing", action="store_true", help="leave out rows with missing values")
 
 
 def _add_private(group: Any, text: str) -> None:
