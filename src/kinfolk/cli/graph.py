@@ -10,11 +10,11 @@ from typing import Any
 
 from kinfolk.cli.console import Console
 from kinfolk.cli.outputs import check_outputs
-from kinfolk.cli.tables import load_model
 from kinfolk.export.graphs import graph_text, write_graph
 from kinfolk.files import STDOUT
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.structures import TaskGraph
+from kinfolk.store import load
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     options.out = None if options.out == STDOUT else options.out
     options.format = options.format or _format_of(options.out)
     check_outputs({"--out": (options.out, "graph")}, options, console, inputs=(options.model,))
-    model = load_model(options.model)
+    model = load(options.model)
     graph = graph_of(model, console)
     written: Any = graph if model.structure_.edges_are else model  # a model knows how sure its own edges are
     if options.out:

@@ -12,7 +12,7 @@ import numpy as np
 from kinfolk.cli.console import Console
 from kinfolk.cli.new_rows import rows_for
 from kinfolk.cli.outputs import check_outputs
-from kinfolk.cli.tables import load_model, open_table, read_files, wants_stream
+from kinfolk.cli.tables import open_table, read_files, wants_stream
 from kinfolk.export.graphs import write_csv
 from kinfolk.files import STDOUT, replacing
 from kinfolk.memory import in_words
@@ -20,6 +20,7 @@ from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.table import task_name
 from kinfolk.sources.files import KINDS, UNPACKED, Source, ending, polars
 from kinfolk.sources.roles import check_column
+from kinfolk.store import load
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
@@ -28,7 +29,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     outputs = {"--out": (options.out, "table of predictions")}
     check_outputs(outputs, options, console, inputs=read_files(options.model, options.data))
     check_format(options.out)
-    model = load_model(options.model)
+    model = load(options.model)
     model.set_params(unseen=options.unseen or model.unseen)
     source = open_table(options, console)
     if wants_stream(source, options):

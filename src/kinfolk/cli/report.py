@@ -9,16 +9,17 @@ from typing import Any
 from kinfolk.cli.console import Console
 from kinfolk.cli.new_rows import rows_for
 from kinfolk.cli.outputs import check_outputs
-from kinfolk.cli.tables import load_model, open_table, read_files
+from kinfolk.cli.tables import open_table, read_files
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.table import task_name
 from kinfolk.sources.ruled import number_column
+from kinfolk.store import load
 
 
 def run(options: argparse.Namespace, console: Console) -> None:
     """Write the page."""
     check_outputs({"--out": (options.out, "page")}, options, console, inputs=read_files(options.model, options.data))
-    model = load_model(options.model)
+    model = load(options.model)
     also = {"--target": options.target} | ({"--groups": options.groups} if options.groups else {})
     source = open_table(options, console)
     rows = rows_for(model, source, options, console, also=also)

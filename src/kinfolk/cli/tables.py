@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from kinfolk.cli.console import Console
 from kinfolk.memory import check_limit, fits_into_memory
-from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.rows.columns import TableRules
 from kinfolk.rows.splits import in_order
 from kinfolk.sources.addresses import Address
@@ -168,12 +167,3 @@ def task_labels(values: Any, source: Source) -> Any:
 def quoted(name: str) -> str:
     """A name as the shell takes it."""
     return name if re.fullmatch(r"[\w.:/-]+", name) else f'"{name}"'
-
-
-def load_model(path: Path) -> MultiTaskRegressor:
-    """The model in a file."""
-    from kinfolk.store import load
-
-    if not path.exists():
-        raise FileNotFoundError(f"there is no model file {str(path)!r}: write one with kinfolk fit")
-    return load(path)

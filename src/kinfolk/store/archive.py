@@ -211,6 +211,8 @@ def path_of(path: str | os.PathLike[str], *, reading: bool = True) -> Path:
     path = Path(path)
     if path.is_dir():
         raise ModelFileError(f"{path} is a folder: give the path of a file, e.g. {path / 'model.kin'}")
-    if reading and path.exists() and not path.is_file():
+    if reading and not path.exists():
+        raise FileNotFoundError(f"there is no model file {str(path)!r}: write one with save, or kinfolk fit")
+    if reading and not path.is_file():
         raise ModelFileError(f"{path} is a pipe or a device: give the path of a file")
     return path
