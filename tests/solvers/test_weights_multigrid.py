@@ -114,21 +114,9 @@ def test_columns_do_not_meet():
     np.testing.assert_allclose(cycle.solve(b)[:, 1:2], cycle.solve(b[:, 1:2]), atol=1e-13)
 
 
-NOT_A_MATRIX = {
-    "square": (sparse.csr_array((2, 3)), [1.0, 1.0]),
-    "one excess per node": (sparse.csr_array((2, 2)), [1.0]),
-    "symmetric": (sparse.csr_array([[0.0, 1.0], [0.5, 0.0]]), [1.0, 1.0]),
-    "the least is -1": (sparse.csr_array([[0.0, -1.0], [-1.0, 0.0]]), [1.0, 1.0]),
-    "the least is -2": (sparse.csr_array((2, 2)), [1.0, -2.0]),
-    "NaN": (sparse.csr_array([[0.0, np.nan], [np.nan, 0.0]]), [1.0, 1.0]),
-    "component of node 1 has no excess": (sparse.csr_array((2, 2)), [1.0, 0.0]),
-}
-
-
-@pytest.mark.parametrize("text", NOT_A_MATRIX)
-def test_a_wrong_input_is_refused(text):
-    with pytest.raises(ValueError, match=text):
-        combinatorial_multigrid(*NOT_A_MATRIX[text])
+def test_a_component_without_excess_is_refused():
+    with pytest.raises(ValueError, match="component of node 1 has no excess"):
+        combinatorial_multigrid(sparse.csr_array((2, 2)), [1.0, 0.0])
 
 
 @pytest.mark.parametrize("solver", ["splu", "cmg"])

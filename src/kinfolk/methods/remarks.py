@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf
 
-from kinfolk.rows.gram import LAST_DIGITS, Array, GramStats
+from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.schema import Columns
 from kinfolk.rows.table import Rows
 from kinfolk.words import listed, warn_user
@@ -121,12 +121,6 @@ def warn_of_common_features(gram: GramStats | None, coef: Array, columns: Column
     if not coef[:, common].any():
         what = "it gets the coefficient 0, as there are too few tasks to tell what it does to their levels"
     warn_user(f"feature {_some_names(gram, common)} is constant within every task: {what}")
-
-
-def _constant(gram: GramStats) -> NDArray[np.bool_]:
-    """Which features do not vary within any task, but for rounding."""
-    squares = np.diagonal(gram.G, axis1=1, axis2=2)
-    return np.asarray((squares <= gram.n[:, None] * (LAST_DIGITS * gram.x_mean) ** 2).all(axis=0))
 
 
 def _some_names(gram: GramStats, which: NDArray[np.bool_]) -> str:

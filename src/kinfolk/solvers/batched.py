@@ -14,7 +14,6 @@ from kinfolk.solvers.tolerances import ROUNDING
 from kinfolk.threads import in_parts
 
 AT_ONCE = 2**22  # numbers of the matrices that one thread takes: 32 MB, which take a millisecond to read
-SMALL = 5  # rows of triangles that LAPACK inverts sooner than products of halves do
 
 
 def times(H: Array, W: Array) -> Array:
@@ -153,26 +152,6 @@ def rows_of_gram(G: Array, b: Array) -> tuple[Array, Array, NDArray[np.intp]]:
         rank += goes_on
     first = p - max(int(rank.max(initial=0)), 1)
     return R[:, first:].copy(), z[:, first:].copy(), rank
-
-
-def inverse_triangles(C: Array) -> Array:
-    """C_t^-1 of lower triangular matrices, by halves: products take half the time of LAPACK's small solves.
-
-    >>> inverse_triangles(np.array([[[2.0, 0.0], [1.0, 1.0]]]))[0]
-    array([[ 0.5,  0. ],
-           [-0.5,  1. ]])
-    """
-    d = C.shape[-1]
-    if d <= SMALL:
-        return np.linalg.inv(C)
-    half = d // 2
-    upper = inverse_triangles(C[:, :half, :half])
-    lower = inverse_triangles(C[:, half:, half:])
-    inverses = np.zeros_like(C)
-    inverses[:, :half, :half] = upper
-    inverses[:, half:, half:] = lower
-    inverses[:, half:, :half] = -lower @ (C[:, half:, :half] @ upper)
-    return inverses
 
 
 def triangle_beside_identity(B: Array) -> Array:

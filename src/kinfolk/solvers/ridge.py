@@ -17,8 +17,6 @@ START = tuple(10.0 ** np.arange(-4, 2.5, 0.5))  # times the mean of tr(G_t) / d
 WIDEST = 1e10  # how far from 1 the search may go
 GAIN = 1e-4  # relative gain at the edge of the grid that is worth going on for
 
-AT_ONCE = 2**16  # entries of the matrices of some tasks, which stay in the cache
-
 Path = Callable[[float], tuple[Array, Array]]  # penalty -> coefficients (T, d) and intercepts (T,)
 RESOLUTION = 1e-7  # of held-out errors, relative to the target: squares come from differences of statistics
 
@@ -88,24 +86,12 @@ def shrink_to_mean(spectrum: Spectrum, penalty: float, ridge: float) -> Array:
     inverse = spectrum.shrunk(ridge + penalty)
     own = inverse * (spectrum.value + ridge)
     mean = _least_norm(
-        copies * _sum_of_products(Q, own),
+        copies * ((Q * own[:, None, :]) @ Q.transpose(0, 2, 1)).sum(axis=0),
         spectrum.rotated_back(inverse * spectrum.b).sum(axis=0),
         spectrum.resolution(ridge + penalty),
     )
     towards_mean = (mean @ Q) * penalty
     return spectrum.rotated_back(inverse * (spectrum.b + towards_mean))
-
-
-def _sum_of_products(Q: Array, weight: Array) -> Array:
-    """sum_t Q_t diag(weight_t) Q_t', some tasks at a time: a product with its own transpose takes half the work."""
-    d = Q.shape[1]
-    total = np.zeros((d, d))
-    some = max(1, AT_ONCE // d**2)
-    for start in range(0, len(Q), some):
-        tasks = slice(start, start + some)
-        half = (Q[tasks] * np.sqrt(weight[tasks, None])).transpose(1, 0, 2).reshape(d, -1)
-        total += half @ half.T
-    return total
 
 
 def _least_norm(system: Array, target: Array, floor: float) -> Array:

@@ -1,7 +1,9 @@
 """The linear mixed model of many tasks, on Gram statistics alone: one door, `mixed_model`, and one record.
 
 `likelihood` compresses tasks and says how likely a covariance is, `maximum` finds the best, `effects` is the model in
-the units of the rows. `components` is what the same likelihood leaves open: the law by which errors are judged.
+the units of the rows: estimates of greatest likelihood, with variances of exactly 0 for what tasks have in common.
+`components` are means over what the same likelihood leaves open, hence never 0 by chance: the law by which errors of
+predictions are judged.
 """
 
 from kinfolk.solvers.mixed.components import VarianceComponents, integrated_components

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from kinfolk.rows.gram import TINY, Array, is_shared
 from kinfolk.solvers.batched import (
-    inverse_triangles,
     rows_of_gram,
     solve_definite,
     times,
@@ -183,7 +182,7 @@ def _whitened(data: Compressed, factor: Array) -> tuple[Array, Array, float]:
             C = np.linalg.cholesky(V)
         except np.linalg.LinAlgError:  # where P is 1e16 times what the noise hides, the identity is lost in the sum
             C = triangle_beside_identity((R @ factor).transpose(0, 2, 1))
-        whiten = inverse_triangles(C)
+        whiten = np.linalg.inv(C)
         own = slice(None) if data.copies > 1 else tasks  # one matrix may serve all tasks
         z[own, -q:] = times(whiten, data.z[own, -q:])
         S[tasks, -q:] = whiten @ R

@@ -31,7 +31,6 @@ from scipy.sparse.linalg import splu
 
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.graph.edges import laplacian
-from kinfolk.solvers.tolerances import MARGIN
 
 Index = NDArray[np.intp]
 
@@ -113,7 +112,8 @@ def combinatorial_multigrid(A: sparse.csr_array, excess: ArrayLike) -> Multigrid
     >>> combinatorial_multigrid(A, [1.0, 1.0]).solve(np.array([[3.0], [0.0]])).ravel()
     array([2., 1.])
     """
-    A, slack = _checked(A, excess)
+    A = _without_diagonal(sparse.csr_array(A, dtype=np.float64))
+    slack = np.asarray(excess, dtype=np.float64)
     component = _components(A, slack)
     levels: list[Level] = []
     size = np.bincount(component)
@@ -126,21 +126,6 @@ def combinatorial_multigrid(A: sparse.csr_array, excess: ArrayLike) -> Multigrid
         slack = P.T @ slack
         alone = np.bincount(cluster, alone) > 0
     return Multigrid(_with_repeats(levels, A), _matrix(A, slack))
-
-
-def _checked(A: sparse.csr_array, excess: ArrayLike) -> tuple[sparse.csr_array, Array]:
-    A = sparse.csr_array(A, dtype=np.float64)
-    excess = np.asarray(excess, dtype=np.float64)
-    if A.shape[0] != A.shape[1] or excess.shape != (A.shape[0],):
-        raise ValueError(f"need a square A and one excess per node, got shapes {A.shape} and {excess.shape}")
-    if not np.isfinite(A.data).all() or not np.isfinite(excess).all():
-        raise ValueError("A or the excess has NaN or infinite entries")
-    if (A.data < 0).any() or (excess < 0).any():
-        least = min(A.data.min(initial=0.0), excess.min(initial=0.0))
-        raise ValueError(f"weights and excess must not be negative: the least is {least:.3g}")
-    if A.nnz and abs(A - A.T).max() > MARGIN * A.data.max():
-        raise ValueError("A must be symmetric")
-    return _without_diagonal(A), excess
 
 
 def _components(A: sparse.csr_array, excess: Array) -> Index:
