@@ -179,7 +179,9 @@ def noise_by_task(gram: GramStats, found: MixedModel, equations: NormalEquations
     size = float(gram.yy.sum() + gram.n @ gram.y_mean**2)
     if squares.sum() <= LAST_DIGIT**2 * size * max(float(freedom.sum()), TINY):  # rounding is no noise
         return before
-    _, noise = noise_of_tasks(squares, freedom)
+    noise = noise_of_tasks(squares, freedom)
+    if np.ptp(noise) == 0:  # and not 1 to rounding
+        return np.ones_like(noise)
     # Weights of 1 / noise leave as many rows as there are, which the likelihood counts.
     return np.asarray(noise * (gram.n / noise).sum() / gram.n.sum())
 

@@ -303,15 +303,15 @@ def new_rows(part: LinearMap, n: Array) -> Array:
     return about_zero + (within + p * within.sum(axis=0) / n.sum()) / (n + p)[:, None, None]
 
 
-def noise_of_tasks(squares: Array, freedom: Array) -> tuple[float, Array]:
-    """Variance of the noise of all tasks, and that of every task over it (T,), from sums of squares and their freedom.
+def noise_of_tasks(squares: Array, freedom: Array) -> Array:
+    """Variance of the noise of every task (T,), from sums of squares and their degrees of freedom.
 
     >>> noise_of_tasks(np.array([18.0, 22.0, 20.0]), np.array([10.0, 10.0, 10.0]))
-    (2.0, array([1., 1., 1.]))
+    array([2., 2., 2.])
     """
     common = float(squares.sum()) / max(float(freedom.sum()), TINY)
     ratio = np.divide(squares, common * freedom, out=np.zeros_like(squares), where=common * freedom > 0)
-    return common, moderated(ratio, freedom)
+    return common * moderated(ratio, freedom)
 
 
 def moderated(ratio: Array, freedom: Array) -> Array:
