@@ -25,8 +25,9 @@ import campaign
 from kinfolk import GAMTLCV
 from kinfolk.baselines import Independent
 from kinfolk.judge.verdict import HELPS, HURTS, effect_of
+from kinfolk.methods.search_report import Gain
 from kinfolk.search import curves
-from kinfolk.search.errors import Errors, Gain
+from kinfolk.search.errors import Errors
 
 FRESH = 100  # rows of every task
 WIDE = 1.645  # standard errors of an interval of 90 %

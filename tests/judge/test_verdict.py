@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from kinfolk.judge.verdict import Verdict, as_good, chain_sentence, graph_sentence, sharing_sentence
-from kinfolk.search.errors import Errors, Gain
+from kinfolk.methods.search_report import Gain
+from kinfolk.search.errors import Errors
 
 NAMES = [f"shop {k}" for k in range(40)]
 

@@ -12,8 +12,9 @@ from kinfolk.baselines import BMSL, CCMTL, TAT, Independent, RandomSlopes
 from kinfolk.datasets import make_groups
 from kinfolk.explain import shared_features
 from kinfolk.methods.gamtl.coupling import GraphCoupling
-from kinfolk.methods.model import ByTask, Model
+from kinfolk.methods.model import Model
 from kinfolk.methods.registry import all_methods
+from kinfolk.methods.search_report import ByTask
 from problems import frame
 
 QUICK = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,), "metrics": ("identity",), "cv": 3}
@@ -157,4 +158,4 @@ def test_a_model_is_frozen_and_its_changes_are_models():
     assert isinstance(model.graph_part.coupling, GraphCoupling)
     with pytest.raises(AttributeError):
         model.coef = None
-    assert isinstance(replace(model, details={}), Model)
+    assert isinstance(replace(model, extras={}), Model)

@@ -10,11 +10,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from kinfolk.baselines import Independent, MeanShrunk
-from kinfolk.methods.rbf import FLOOR, RBFFeatures, input_deviations, place_centers, slope_scale
+from kinfolk.methods.rbf import FLOOR, RBFFeatures, Setting, input_deviations, place_centers, slope_scale
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.splits import assign_folds
 from kinfolk.search.curves import HeadError
-from kinfolk.search.rbf_search import Axes, Setting, TaskRows, search_features
+from kinfolk.search.rbf_search import Axes, TaskRows, search_features
 
 # Needs arrays of other libraries, and skips unless an environment variable is set.
 NOT_OURS = {"check_array_api_input"}

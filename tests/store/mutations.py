@@ -51,11 +51,11 @@ WORDS = [
 ]
 
 
-INSIDE = ("rules_", "trunk", "details", "columns", "population")
+INSIDE = ("rules_", "trunk", "report", "extras", "columns", "population")
 FLOATS = (np.nan, np.inf, -np.inf, 0.0, -1.0, 1e300, -1e300, 1e100, 1e-300, 0.5)
 
 
-def sealed(body: bytes, version: int = 2) -> bytes:
+def sealed(body: bytes, version: int = 3) -> bytes:
     """An archive with the right checksum, whatever it holds; `body` ends before the comment's length."""
     head = body + struct.pack("<H", len(b"kinfolk model 1 sha256 ") + 64) + b"kinfolk model %d sha256 " % version
     return head + hashlib.sha256(head).hexdigest().encode()
@@ -142,7 +142,7 @@ def header_text_changed(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def parts_changed(data: bytes, rng: np.random.Generator) -> bytes:
-    """Rules of columns, trees and their shares, details or a private model: a few of their values spoiled."""
+    """Rules of columns, trees, the report of a search or a private model: a few of their values spoiled."""
     content = members(data)
     header = json.loads(content["header.json"])
     named = [place for key in INSIDE for place in _named(header, key)]

@@ -1,5 +1,6 @@
 """Files of format 2, by an early state of kinfolk 0.2: they load and predict as they did, whatever has changed."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,8 @@ from kinfolk.store import ModelFileError
 
 FOLDER = Path(__file__).parent / "format2"
 EXPECTED = np.load(FOLDER / "expected.npz")
+# Names of fitted attributes, and the sum of absolute values of those that are numbers.
+ATTRIBUTES = json.loads((FOLDER / "attributes.json").read_text())
 TABLE = pd.DataFrame(EXPECTED["X"], columns=["a", "b"]).assign(task=EXPECTED["task"])
 # What these models predict: a table with columns of every kind, one with jumps, and one ordered in time.
 TABLES = {"rules": "mixed", "private": "mixed", "trees": "steps", "panel": "panel", "later": "panel"}
@@ -38,6 +41,15 @@ def test_an_earlier_file_predicts_as_it_did_and_can_be_saved_again(name, tmp_pat
     np.testing.assert_allclose(predicted, EXPECTED[f"{name}_mean"], rtol=1e-10, atol=1e-10)
     again = load(model.save(tmp_path / "again.kin"))
     np.testing.assert_array_equal(again.predict(table_of(name)), predicted)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_earlier_file_has_the_attributes_that_it_had(name, tmp_path):
+    again = load(load(FOLDER / f"{name}.kin").save(tmp_path / "again.kin"))
+    for attribute, size in ATTRIBUTES[name].items():
+        value = getattr(again, attribute)
+        if size is not None:
+            assert np.nansum(np.abs(np.asarray(value, dtype=float))) == pytest.approx(size, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", WITH_STD)

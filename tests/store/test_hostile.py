@@ -101,7 +101,7 @@ def refused(data, tmp_path, match):
 
 
 def test_a_newer_file_asks_for_an_upgrade(files, tmp_path):
-    refused(sealed(unsealed(files["GAMTL"]), version=3), tmp_path, "newer kinfolk .format 3.*upgrade kinfolk")
+    refused(sealed(unsealed(files["GAMTL"]), version=4), tmp_path, "newer kinfolk .format 4.*upgrade kinfolk")
 
 
 def test_a_format_that_never_was_is_refused(files, tmp_path):

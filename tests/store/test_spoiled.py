@@ -124,27 +124,39 @@ def test_rules_of_other_columns_are_refused(sources, tmp_path):
     refuse(sources["rules"], change, "rules of other columns", tmp_path)
 
 
-DETAILS = {
-    "own_errors_": ("own_errors_", 1.0),
-    "gain_": ("gain_", [0.0, 1.0]),
-    "mixture_": ("mixture_", [1.0]),
-    "relevance_": ("relevance_", "x"),
-    "n_splits_": ("n_splits_", "five"),
-    "gains_": ("gains_", {"sharing": 1.0}),
+REPORTS = {
+    "errors of a ridge": ("versus_ridge", 1.0),
+    "gain": ("graph_gain", [0.0, 1.0]),
+    "mixture": ("mixture", [1.0]),
+    "names": ("mixture", {"one": 1.0}),
+    "curves": ("curves", "x"),
+    "folds": ("n_splits", "five"),
+    "gains": ("gains", {"sharing": 1.0}),
+    "shares": ("shares", np.ones(3)),
 }
 
 
-@pytest.mark.parametrize(("name", "value"), DETAILS.values(), ids=DETAILS)
-def test_spoiled_details_are_refused(name, value, sources, tmp_path):
-    refuse(sources["search"], lambda m: m.details.update({name: value}), "gains|mixture|attribute", tmp_path)
+@pytest.mark.parametrize(("name", "value"), REPORTS.values(), ids=REPORTS)
+def test_spoiled_reports_are_refused(name, value, sources, tmp_path):
+    refuse(
+        sources["search"],
+        lambda m: replace(m, report=replace(m.report, **{name: value})),
+        f"the {name} of a SearchReport",
+        tmp_path,
+    )
 
 
-def test_details_of_other_tasks_are_refused(sources, tmp_path):
+def test_a_report_of_other_tasks_is_refused(sources, tmp_path):
     def change(model):
-        entry = model.details["own_errors_"]
-        model.details["own_errors_"] = replace(entry, values=entry.values[:-1])
+        ridge = model.report.versus_ridge
+        ridge = replace(ridge, errors=ridge.errors[:-1])
+        return replace(model, report=replace(model.report, versus_ridge=ridge))
 
-    refuse(sources["search"], change, "'own_errors_' of 6 tasks", tmp_path)
+    refuse(sources["search"], change, "the errors of a VersusRidge", tmp_path)
+
+
+def test_extras_that_are_no_attributes_are_refused(sources, tmp_path):
+    refuse(sources["search"], lambda m: m.extras.update({"__class__": 1.0}), "the attribute", tmp_path)
 
 
 def trees_with(**changed):

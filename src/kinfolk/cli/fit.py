@@ -21,10 +21,10 @@ from kinfolk.judge.tuning import cross_validated_error, fit_tuned, open_grid
 from kinfolk.memory import in_words
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.registry import all_methods
+from kinfolk.methods.search_report import Gain
 from kinfolk.progress import LONG, rest_of_fit
 from kinfolk.rows.table import read_rows, task_name
 from kinfolk.rows.texts import WORDS
-from kinfolk.search.errors import Gain
 from kinfolk.sources.files import polars
 
 

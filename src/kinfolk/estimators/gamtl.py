@@ -133,8 +133,7 @@ class GAMTL(GraphRegressor):
         scale = feature_scale(gram)
         scaled = gram.rescaled(scale)
         model = self._learn(scaled, completed(self._given(), scaled)).in_units(scale)
-        details = model.details | {"relevance_": model.details["relevance_"] / scale}
-        return replace(model, gram=gram, details=details)
+        return replace(model, gram=gram)
 
     def is_automatic(self) -> bool:
         """Whether the data set how hard tasks pull: no number for strength, ridge or alpha, beta, gamma is given."""
@@ -174,12 +173,12 @@ class GAMTL(GraphRegressor):
             c,
             parts=(part,),
             course=Course(problem.optimality(result), result.history, result.n_iter, result.converged),
-            details={
+            relevance=W.std(axis=0) if effects is None else effects.relevance,
+            extras={
                 "alpha_": problem.alpha,
                 "beta_": problem.beta,
                 "gamma_": problem.gamma,
                 "solvers_": {"weights": result.weights.method, "graph": result.graph.method},
-                "relevance_": W.std(axis=0) if effects is None else effects.relevance,
             },
         )
 

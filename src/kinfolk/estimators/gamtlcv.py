@@ -15,8 +15,9 @@ from sklearn.base import clone
 from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.methods.gamtl.calibrate import SHOWN_BY
 from kinfolk.methods.method import announced
-from kinfolk.methods.model import ByTask, Model
+from kinfolk.methods.model import Model
 from kinfolk.methods.parameters import check_parameters, choice, number, parameters
+from kinfolk.methods.search_report import Gain, SearchReport
 from kinfolk.methods.trunk import is_regressor
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.methods.walks import walk_column
@@ -28,7 +29,6 @@ from kinfolk.rows.splits import InTime, distinct_share, fold_of_rows, in_order, 
 from kinfolk.rows.table import Rows, read_rows
 from kinfolk.search.bounds import bound_of, features_of
 from kinfolk.search.curves import MOST_NUMBERS, can_bend, curves_of, on_curves, radial_members, spline_members
-from kinfolk.search.errors import Gain
 from kinfolk.search.guard import Chosen
 from kinfolk.search.members import OWN, OWN_CURVES, SLOPES, SLOPES_OWN, TREES, Grid, baselines, mixed_models
 from kinfolk.search.mixture import learn
@@ -145,11 +145,10 @@ class GAMTLCV(GraphRegressor):
     def whole_model(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """The mixture; where no task has rows enough for one, one line for all."""
         model = super().whole_model(gram, folds)
-        if "mixture_" in model.details:
+        if model.report is not None:
             return model
-        shares = ByTask(np.ones((gram.n_tasks, 1)))
-        told = {"graph_helps_": False, "gain_": Gain(0.0, np.nan), "mixture_": {"one line": 1.0}, "shares_": shares}
-        return replace(model, details=model.details | told)
+        report = SearchReport(False, Gain(0.0, np.nan), {"one line": 1.0}, np.ones((gram.n_tasks, 1)))
+        return replace(model, report=report)
 
     def wants_folds(self) -> bool:
         """Always."""
@@ -210,7 +209,7 @@ class GAMTLCV(GraphRegressor):
         stream = Stream(folds, None, None if splines is None else replace(splines, folds=in_basis(splines)))
         model = self._model_of(stream, columns, data, self.trunk)
         if asked and splines is None and can_bend(inputs):
-            model = replace(model, details=model.details | {"nonlinear_gain_": None})
+            model = with_report(model, too_large_for_curves=True)
         columns = self.limited(columns, rows, inputs).holding(folds.total)
         gram = rows.gram(inputs, folds.total.feature_names)
         return self.keep(self._with_later(model, rows, columns, inputs, gram, groups), columns)
@@ -235,7 +234,7 @@ class GAMTLCV(GraphRegressor):
         name = time_column(rows) if untold else None
         if order is not None and names is not None:
             name = names[order]
-        return replace(model, details=model.details | {"time_column_": name})
+        return with_report(model, time_column=name)
 
     def _searched(
         self, rows: Rows, columns: Columns, inputs: Array, gram: GramStats, groups: Any, *, streams: bool = False
@@ -261,7 +260,7 @@ class GAMTLCV(GraphRegressor):
         stream = replace(stream, folds=replace(stream.folds, distinct=distinct_share(rows, groups)))
         model = self._model_of(stream, columns, data, trunk)
         if asked and stream.splines is None and can_bend(inputs):
-            model = replace(model, details=model.details | {"nonlinear_gain_": None})
+            model = with_report(model, too_large_for_curves=True)
         return model, stream
 
     def _beyond(
@@ -278,15 +277,14 @@ class GAMTLCV(GraphRegressor):
         if len(model.labels) > MOST_SEARCHED:
             bound = model.bound
             return None if bound is None else replace(bound.lines, columns=replace(columns, basis=None), after=after)
-        point = model.details.get("best_params_", {})
+        point = {} if model.report is None else model.report.best_params or {}
         axes = {"strengths": "strength", "neighbors": "neighbors", "anchors": "anchor", "metrics": "metric"}
         fixed = {name: (point[key],) for name, key in axes.items() if key in point}
         again = clone(self).set_params(callback=None, ridges=self.ridges[-1:], **fixed)
         if len(model.labels) >= MANY:  # all but the methods without a graph would take longer than the first search
             again.set_params(nonlinear=False, trunk=None, guard=NEVER)
         later, _ = again._searched(rows, columns, inputs, gram, InTime(np.unique(when, return_inverse=True)[1]))
-        basis = later.details.get("rbf_", later.details.get("splines_"))
-        return replace(later, columns=replace(columns, basis=basis), after=after, structure=None)
+        return replace(later, columns=replace(columns, basis=basis_of(later)), after=after, structure=None)
 
     def refitted(self, model: Model, rows: Rows, inputs: Array, forget: float, groups: Any) -> Model:
         """The model of the rows so far and new ones, searched for again on the folds of both."""
@@ -306,8 +304,7 @@ class GAMTLCV(GraphRegressor):
 
     def keep(self, model: Model, columns: Columns) -> Self:
         """Become the estimator of a fitted model; curves that take part are functions of the columns."""
-        basis = model.details.get("rbf_", model.details.get("splines_"))
-        return super().keep(model, replace(columns, basis=basis))
+        return super().keep(model, replace(columns, basis=basis_of(model)))
 
     def learn_folds(self, folds: Folds) -> Model:
         """Straight lines and the graph, from statistics alone."""
@@ -343,7 +340,7 @@ class GAMTLCV(GraphRegressor):
             held_out=HeldOut(choice.lines.errors.by_task(), None, lines.lines.trained_on),
             structure=None,
             course=None,
-            details={},
+            relevance=None,
             columns=replace(columns, basis=None),
         )
         return replace(model, bound=bound_of(model, straight, curves, data))
@@ -407,12 +404,24 @@ class GAMTLCV(GraphRegressor):
     def _model_of_choice(self, choice: Chosen) -> Model:
         """The mixture that was chosen, fitted to all rows, with what the search found."""
         model = learn(choice.search, choice.mixture, choice.shown)
-        return replace(model, held_out=choice.held_out(), details=choice.details(model))
+        return replace(model, held_out=choice.held_out(), report=choice.report(), extras={})
 
     def _check_axes(self) -> None:
         for name in ("neighbors", "strengths", "ridges", "anchors", "metrics"):
             if not np.size(getattr(self, name)):
                 raise ValueError(f"{name} is empty: give at least one value to try")
+
+
+def with_report(model: Model, **changes: Any) -> Model:
+    """The model with a report that says something else as well."""
+    assert model.report is not None
+    return replace(model, report=replace(model.report, **changes))
+
+
+def basis_of(model: Model) -> Any:
+    """The features of the curves that take part in a model, if any do."""
+    curves = None if model.report is None else model.report.curves
+    return None if curves is None else curves.basis
 
 
 def _time_input(rows: Rows, inputs: Array) -> int | None:

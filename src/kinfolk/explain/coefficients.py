@@ -131,7 +131,8 @@ def shared_features(model: Fitted, task: Any, neighbor: Any) -> SharedFeatures:
     c[i], c[j] = 1.0, -1.0
     difference, error = joint.contrast(c)
     alone, alone_error = _alone(joint, i, j)
-    unit = np.asarray(model.details["relevance_"])
+    assert model.relevance is not None  # a method with a graph says it
+    unit = model.relevance
     confirmed = np.sign(difference) * alone > NEAR * alone_error
     verdict = _verdicts(difference, error, unit, confirmed)
     order = np.argsort(-np.abs(difference) / np.maximum(error, TINY), kind="stable")

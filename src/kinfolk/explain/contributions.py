@@ -88,7 +88,7 @@ class Contributions:
     def __repr__(self) -> str:
         own = np.mean([self.shares[k, self.sources == t].sum() for k, t in enumerate(self.tasks)])
         trunk = "" if self.model.trunk is None else f", {self.trunk.mean():.0%} from boosted trees"
-        shares = self.model.details.get("mixture_", {})
+        shares = {} if self.model.report is None else self.model.report.mixture
         parts = [f"{share:.0%} {name}" for name, share in shares.items() if share >= 0.005]
         whose = f" of the mixture that predicts: {listed(parts)}" if len(parts) > 1 else ""
         return f"Contributions({len(self.tasks)} tasks{whose}; on average {own:.0%} from their own data{trunk})"

@@ -13,10 +13,11 @@ from kinfolk.explain.joint import Joint, joint_of, quietly, rows_like
 from kinfolk.methods.gamtl.alternate import Alternation
 from kinfolk.methods.gamtl.problem import Problem
 from kinfolk.methods.model import Fitted, Model, as_model
+from kinfolk.methods.search_report import Gain
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.search.errors import Gain, paired_gain, rmse
+from kinfolk.search.errors import paired_gain, rmse
 from kinfolk.search.trials import try_all
 
 TOLERANCE = 1e-6  # of the alternation in a fold, for methods that tune
@@ -113,7 +114,7 @@ def task_gains(
     total = rows.gram(features, joint.gram.feature_names)
     assert model.columns is not None
     folds = model.columns.folds_of_rows(rows, features, total, cv=cv, groups=groups, random_state=random_state)
-    methods = [WithGraph(joint, edges, getattr(model.method, "tol", TOLERANCE)) for edges in (False, True)]
+    methods = [WithGraph(joint, edges, model.parameter("tol") or TOLERANCE) for edges in (False, True)]
     without, with_neighbors = (t.errors for t in try_all(methods, folds, callback=callback))
     return TaskGains(
         total.labels,
@@ -138,7 +139,8 @@ def _of_search(model: Model) -> TaskGains:
     assert model.gram is not None
     known = np.isfinite(held_out.errors)
     gain = paired_gain(held_out.without_graph[known] ** 2, held_out.errors[known] ** 2, np.ones(known.sum()))
-    words = "the best mixture without a graph" + ("" if model.details["graph_helps_"] else ", which the guard chose")
+    guarded = model.report is not None and not model.report.graph_helps
+    words = "the best mixture without a graph" + (", which the guard chose" if guarded else "")
     return TaskGains(model.labels, model.gram.n, held_out.errors, held_out.without_graph, None, gain, words)
 
 

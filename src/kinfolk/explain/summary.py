@@ -289,11 +289,12 @@ def _columns(model: Model, groups: TaskGroups) -> dict[str, list[Any]]:
     if model.held_out is not None:
         errors = model.held_out.errors
         columns["error"] = [*errors.tolist(), float(np.nanmean(errors))]
-        own = model.details.get("own_errors_")
-        if own is not None:
-            columns["alone"] = [*own.values.tolist(), float(np.nanmean(own.values))]
-            gain = np.divide(own.values - errors, own.values, out=np.zeros_like(errors), where=own.values != 0)
-            columns["gain"] = [*gain.tolist(), model.details["own_gain_"].mean]
+        ridge = None if model.report is None else model.report.versus_ridge
+        if ridge is not None:
+            own = ridge.errors
+            columns["alone"] = [*own.tolist(), float(np.nanmean(own))]
+            gain = np.divide(own - errors, own, out=np.zeros_like(errors), where=own != 0)
+            columns["gain"] = [*gain.tolist(), ridge.gain.mean]
     if model.trunk is not None:
         columns["trunk"] = [*model.trunk.shares.tolist(), model.trunk.share]
     if model.structure is not None and groups.stand_out:

@@ -21,12 +21,13 @@ from kinfolk.judge.of_model import constant_targets, graph_of, judged_gains, mod
 from kinfolk.judge.verdict import AS_GOOD, HELPS, Verdict, as_good, chain_sentence, effect_of, sharing_sentence
 from kinfolk.methods.model import Model
 from kinfolk.methods.ridges import Independent
+from kinfolk.methods.search_report import Gain
 from kinfolk.progress import Callback, report
 from kinfolk.rows.columns import TableRules
 from kinfolk.rows.schema import Columns, ruled
 from kinfolk.rows.splits import fold_of_rows, in_order, trains
 from kinfolk.rows.table import Rows, read_rows
-from kinfolk.search.errors import Errors, Gain
+from kinfolk.search.errors import Errors
 from kinfolk.solvers.tolerances import SAME_ERRORS
 from kinfolk.words import amount, counted, cut, decimals, html_table, percent
 

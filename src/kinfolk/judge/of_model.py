@@ -16,9 +16,9 @@ from kinfolk.judge.verdict import (
     without_gain,
 )
 from kinfolk.methods.model import Model
+from kinfolk.methods.search_report import Gain, SearchReport
 from kinfolk.methods.trunk import BoostedTrees
 from kinfolk.rows.gram import GramStats
-from kinfolk.search.errors import Gain
 from kinfolk.words import cut, listed
 
 GIVEN_AWAY = 0.999  # R2 of held-out rows that measurements do not reach unless an input holds the target
@@ -33,16 +33,15 @@ NO_ROWS = "Boosted trees were not tried: they are fitted to rows, and this model
 
 def model_verdict(model: Model, names: Sequence[str] | None = None, unit: str | None = None) -> Verdict | None:
     """The verdict by the held-out errors that a model brings along; None if it brings none."""
-    own = model.details.get("own_errors_")
-    if model.held_out is None or own is None:
+    ridge = None if model.report is None else model.report.versus_ridge
+    if model.held_out is None or ridge is None:
         return None
-    chance = model.details.get("own_chance_")  # files of earlier versions have none
     return Verdict.of(
         model.held_out.errors,
-        own.values,
+        ridge.errors,
         names or _names(model),
-        model.details.get("own_gain_"),
-        chance=None if chance is None else chance.values,
+        ridge.gain,
+        chance=ridge.chance,
         chain=judged_gains(model),
         unit=unit or task_word(model),
         lines=has_lines_only(model),
@@ -53,9 +52,9 @@ def model_verdict(model: Model, names: Sequence[str] | None = None, unit: str | 
 
 def _untried(model: Model) -> str:
     """A sentence about boosted trees, if they were not tried."""
-    if "trunk_gain_" in model.details:
+    if model.report is not None and model.report.trees is not None:
         return ""
-    return NO_ROWS if getattr(model.method, "trunk", None) == "auto" else NO_TREES
+    return NO_ROWS if model.parameter("trunk") == "auto" else NO_TREES
 
 
 def verdict_of(model: Model, names: Sequence[str] | None = None, verdict: Verdict | None = None) -> list[str]:
@@ -90,36 +89,39 @@ def constant_targets(gram: GramStats | None) -> NDArray[np.bool_] | None:
 
 def judged_gains(model: Model) -> dict[str, Gain] | None:
     """The chain of gains without steps that were not tried; None for methods that have no chain."""
-    gains = model.details.get("gains_")
-    if gains is None:
+    report = model.report
+    if report is None or report.gains is None:
         return None
-    tried = {"curves": model.details.get("nonlinear_gain_") is not None, "trees": "trunk_gain_" in model.details}
-    return {name: Gain(*gain) for name, gain in gains.items() if tried.get(name, True)}
+    untried = {"curves": report.curves is None, "trees": report.trees is None}
+    return {name: gain for name, gain in report.gains.items() if not untried.get(name, False)}
 
 
 def _remarks(model: Model) -> list[str]:
     """Sentences about the parts of a model: graph, curves, trees, time."""
-    details = model.details
+    said = [] if model.report is None else _remarks_of_search(model, model.report)
+    explained = explained_share(model)
+    if explained > GIVEN_AWAY:
+        said.append(f"The inputs give the target away (R2 {explained:.5f}): is one of them made from it?")
+    return said
+
+
+def _remarks_of_search(model: Model, report: SearchReport) -> list[str]:
     said = []
     graph = graph_of(model)
     if graph is not None:
         said.append(graph)
-    if "splines_" in details:
-        walk = details["splines_"].walk
-        along = None if walk is None else model.feature_names[model.curve_terms + walk]
-        said.append(curves_sentence(details["mixture_"], along))
-    if details.get("nonlinear_gain_", "tried") is None:
+    splines = None if report.curves is None else report.curves.splines
+    if splines is not None:
+        along = None if splines.walk is None else model.feature_names[model.curve_terms + splines.walk]
+        said.append(curves_sentence(report.mixture, along))
+    if report.too_large_for_curves:
         said.append("Curves were not tried: the table is too large for them.")
-    time = details.get("time_column_")
+    time = report.time_column
     if time is not None:
         sentence = f"Rows of a task follow each other by {time!r}: to predict later ones, fit with time={time!r} "
         said.append(f"{sentence}(--time), so that folds are judged by what follows.")
-    trunk = details.get("trunk_gain_")
-    if trunk is not None and np.isfinite(trunk.standard_error):
-        said.append(trunk_sentence(trunk, model))
-    explained = explained_share(model)
-    if explained > GIVEN_AWAY:
-        said.append(f"The inputs give the target away (R2 {explained:.5f}): is one of them made from it?")
+    if report.trees is not None and np.isfinite(report.trees.gain.standard_error):
+        said.append(trunk_sentence(report.trees.gain, model))
     return said
 
 
@@ -135,17 +137,18 @@ def explained_share(model: Model) -> float:
 
 def graph_of(model: Model) -> str | None:
     """What the graph of a tuned model does, in a sentence; None if that was not judged."""
-    gain = model.details.get("gain_")
-    if gain is None or not np.isfinite(gain.standard_error):
+    report = model.report
+    if report is None or not np.isfinite(report.graph_gain.standard_error):
         return None
-    return graph_sentence(Gain(*gain), composition(model)[ALONG_GRAPH] if model.details["graph_helps_"] else None)
+    return graph_sentence(report.graph_gain, composition(model)[ALONG_GRAPH] if report.graph_helps else None)
 
 
 def is_map(model: Model) -> bool:
     """Whether the graph of a tuned model is there to be read alone: it takes no part that anybody would notice."""
-    if "graph_helps_" not in model.details:
+    report = model.report
+    if report is None:
         return False
-    return not (model.details["graph_helps_"] and graph_helps(model.details["gain_"], composition(model)[ALONG_GRAPH]))
+    return not (report.graph_helps and graph_helps(report.graph_gain, composition(model)[ALONG_GRAPH]))
 
 
 def trunk_sentence(gain: Gain, model: Model) -> str:

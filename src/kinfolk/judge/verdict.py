@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from kinfolk.methods.search_report import Gain
 from kinfolk.rows.gram import Array
-from kinfolk.search.errors import Gain, paired_gain
+from kinfolk.search.errors import paired_gain
 from kinfolk.solvers.tolerances import SAME_ERRORS
 from kinfolk.words import amount, counted, listed, percent, written
 

@@ -15,8 +15,9 @@ from kinfolk.methods.gamtl.adopt import adopt_tasks
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.gamtl.shown import shown_graph
 from kinfolk.methods.late_graph import LateGraph
-from kinfolk.methods.model import ByTask, Model, Part
+from kinfolk.methods.model import Model, Part
 from kinfolk.methods.parts import LastRows
+from kinfolk.methods.search_report import ByTask
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.table import task_codes
@@ -64,7 +65,8 @@ def dropped(model: Model, tasks: Positions) -> Model:
         intercept=model.intercept[kept],
         parts=tuple(_part_of(part, kept_seen) for part in model.parts),
         held_out=None if model.held_out is None else model.held_out.of(kept),
-        details={k: v.taken(kept) if isinstance(v, ByTask) else v for k, v in model.details.items()},
+        report=None if model.report is None else model.report.taken(kept),
+        extras={k: v.taken(kept) if isinstance(v, ByTask) else v for k, v in model.extras.items()},
         gram=gram.select(kept),
         stream=None if model.stream is None else model.stream.select(kept),
         columns=None if model.columns is None else model.columns.with_labels(model.labels[kept]),

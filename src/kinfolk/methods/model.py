@@ -16,33 +16,16 @@ from kinfolk.methods.extrapolation import CLIPPED_AT
 from kinfolk.methods.late_graph import LateGraph
 from kinfolk.methods.linear_map import LinearMap
 from kinfolk.methods.parts import Part, placed_columns
+from kinfolk.methods.search_report import ByFeature, ByTask, SearchReport
 from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.methods.trunk import Trunk
 from kinfolk.methods.uncertainty import HeldOut, Uncertainty, scale_of_errors, uncertainty
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.rows.schema import Columns, ReadRows, names_out
-from kinfolk.rows.table import task_codes
+from kinfolk.rows.table import Rows, task_codes
 from kinfolk.threads import on_few_threads
 from kinfolk.words import warn_user
 
-# What details are, those that others than the user look at, and which other one each of some needs.
-DETAILS = {
-    "own_errors_": "ByTask",
-    "own_chance_": "ByTask",
-    "own_gain_": "Gain",
-    "gain_": "Gain",
-    "trunk_gain_": "Gain",
-    "nonlinear_gain_": "Gain | None",
-    "gains_": "dict",
-    "mixture_": "dict",
-    "best_params_": "dict",
-    "shares_": "ByTask",
-    "graph_helps_": "bool",
-    "n_splits_": "int",
-    "relevance_": "Array",
-    "time_column_": "str | None",
-}
-NEEDED_DETAILS = {"own_errors_": "own_gain_", "graph_helps_": "gain_", "splines_": "mixture_"}
 PREDICT_BLOCK = 65_536  # rows whose coefficients are gathered at a time
 
 
@@ -52,26 +35,6 @@ class Population(NamedTuple):
 
     coef: Array
     intercept: float
-
-
-@dataclass(frozen=True, eq=False)
-class ByTask:
-    """A fitted attribute with an entry per task along `axis`."""
-
-    values: NDArray[Any]
-    axis: int = 0
-
-    def placed(self, position: NDArray[np.intp], T: int) -> ByTask:
-        """The same among T tasks, where these stand at `position`; NaN (-1 for whole numbers) at the others."""
-        shape = list(self.values.shape)
-        shape[self.axis] = T
-        grown = np.full(shape, np.nan if self.values.dtype.kind == "f" else -1, self.values.dtype)
-        np.moveaxis(grown, self.axis, 0)[position] = np.moveaxis(self.values, self.axis, 0)
-        return ByTask(grown, self.axis)
-
-    def taken(self, tasks: NDArray[Any]) -> ByTask:
-        """The entries of some tasks, by position."""
-        return ByTask(np.take(self.values, tasks, self.axis), self.axis)
 
 
 @holds(history="n any")
@@ -164,6 +127,23 @@ class Bound:
         return replace(self, lines=change(self.lines))
 
 
+class FittedMethod(Protocol):
+    """What a record asks of the method that was fitted."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name."""
+
+
+class FoldStream(Protocol):
+    """Statistics of the folds of all rows so far, that more rows may be added to."""
+
+    def plus(self, rows: Rows, X: Array, *, forget: float = 1.0, groups: Any = None, random_state: Any = None) -> Any:
+        """With new rows of inputs X, after the weight of all earlier ones was multiplied by `forget`."""
+
+    def select(self, tasks: NDArray[Any]) -> Any:
+        """That of some tasks, by position."""
+
+
 @holds(
     labels="names T",
     coef="T d",
@@ -174,6 +154,8 @@ class Bound:
     parts="record S d",
     held_out="record T",
     course="record",
+    report="record T",
+    relevance="d >=0",
     gram="record T d",
     columns="record T",
     stream="record T",
@@ -198,7 +180,9 @@ class Model:
         and parts are those of the lines beside it
     held_out : cross-validated errors by task, or None
     course : how the fit went
-    details : what only this method reports, by the name of the fitted attribute
+    report : what a search found, or None
+    relevance : (d,), how much each coefficient varies between tasks; None where a method does not say
+    extras : what a single method reports beyond that, by the name of the fitted attribute; nobody else reads it
     gram : statistics of the rows; None in a copy that only predicts
     columns : the rules by which a table became features; None for a model of statistics
     bound : what holds predictions beyond the training rows; None for a model of straight lines
@@ -218,11 +202,13 @@ class Model:
     parts: tuple[Part, ...] = ()
     held_out: HeldOut | None = None
     course: Course | None = None
-    details: dict[str, Any] = field(default_factory=dict)
+    report: SearchReport | None = None
+    relevance: Array | None = None
+    extras: dict[str, Any] = field(default_factory=dict)
     gram: GramStats | None = None
     columns: Columns | None = None
-    method: Any = field(default=None, repr=False)
-    stream: Any = field(default=None, repr=False)
+    method: FittedMethod | None = field(default=None, repr=False)
+    stream: FoldStream | None = field(default=None, repr=False)
     trunk: Trunk | None = None
     bound: Bound | None = None
     beyond: Model | None = None
@@ -271,7 +257,8 @@ class Model:
             intercept=intercept,
             structure=None if self.structure is None else self.structure.expanded(gram.labels),
             held_out=None if self.held_out is None else self.held_out.placed(position, T),
-            details={k: v.placed(position, T) if isinstance(v, ByTask) else v for k, v in self.details.items()},
+            report=None if self.report is None else self.report.placed(position, T),
+            extras={k: v.placed(position, T) if isinstance(v, ByTask) else v for k, v in self.extras.items()},
             gram=gram,
             trunk=None if self.trunk is None else self.trunk.placed(position, T),
         )
@@ -280,25 +267,22 @@ class Model:
         """The same model, if its features were divided by `scale` before it was fitted."""
         population = Population(self.population.coef / scale, self.population.intercept)
         parts = tuple(part.in_units(scale) for part in self.parts)
-        return replace(self, coef=self.coef / scale, population=population, parts=parts)
+        # Coefficients of features that are as many times larger vary as many times less.
+        relevance = None if self.relevance is None else self.relevance / scale
+        return replace(self, coef=self.coef / scale, population=population, parts=parts, relevance=relevance)
 
     def on_columns(self, columns: NDArray[np.intp], d: int) -> Model:
         """The same model, if its features are `columns` of d: the others have coefficients of 0."""
         coef = placed_columns(self.coef, columns, np.zeros((len(self.coef), d)))
         population = placed_columns(self.population.coef, columns, np.zeros(d))
-        details = dict(self.details)
-        if "relevance_" in details:
-            details["relevance_"] = placed_columns(details["relevance_"], columns, np.zeros(d))
-        if "covariance_" in details:
-            whole = np.zeros((d, d))
-            whole[np.ix_(columns, columns)] = details["covariance_"]
-            details["covariance_"] = whole
+        relevance = None if self.relevance is None else placed_columns(self.relevance, columns, np.zeros(d))
         return replace(
             self,
             coef=coef,
             population=Population(population, self.population.intercept),
             parts=tuple(part.on_columns(columns, d) for part in self.parts),
-            details=details,
+            relevance=relevance,
+            extras={k: v.placed(columns, d) if isinstance(v, ByFeature) else v for k, v in self.extras.items()},
         )
 
     def with_common(self, coef: Array) -> Model:
@@ -312,12 +296,19 @@ class Model:
         bound = None if self.bound is None else self.bound.changed(Model.for_prediction)
         beyond = None if self.beyond is None else self.beyond.for_prediction()
         light = replace(self, bound=bound, beyond=beyond)
-        return replace(light, gram=None, parts=(), details={}, structure=None, method=None, course=None, stream=None)
+        # Parts and report grow with the tasks squared, or hold what rows could be told from.
+        light = replace(light, report=None, relevance=None, extras={}, course=None, structure=None, parts=())
+        return replace(light, gram=None, method=None, stream=None)
 
     @property
     def name(self) -> str:
         """The class of the method, for sentences."""
         return "the model" if self.method is None else type(self.method).__name__
+
+    def parameter(self, name: str) -> Any:
+        """A parameter of the method that was fitted; None if it has none of this name."""
+        # A copy that only predicts has no method, and its readers say what they know without.
+        return None if self.method is None else self.method.get_params(deep=False).get(name)
 
     @property
     def is_linear(self) -> bool:
@@ -564,9 +555,11 @@ class Model:
             found["coupling_"] = TaskGraph(coupling, self.labels[self.seen]).expanded(self.labels).adjacency
         if bends:
             found["curve_coef_"] = self.coef[:, :bends]
-        for record in (self.columns, self.course, self.held_out):
+        if self.relevance is not None:
+            found["relevance_"] = self.relevance
+        for record in (self.columns, self.course, self.held_out, self.report):
             found |= {} if record is None else record.attributes()
-        return found | {k: v.values if isinstance(v, ByTask) else v for k, v in self.details.items()}
+        return found | {k: v.values if isinstance(v, (ByTask, ByFeature)) else v for k, v in self.extras.items()}
 
 
 class Estimator(Protocol):

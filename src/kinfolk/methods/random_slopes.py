@@ -10,8 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 from kinfolk.methods.constant_within import can_tell_common
 from kinfolk.methods.couplings import Hub
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.model import ByTask, Course, Model, Part, Population
+from kinfolk.methods.model import Course, Model, Part, Population
 from kinfolk.methods.parameters import choice, number, parameters
+from kinfolk.methods.search_report import ByFeature, ByTask
 from kinfolk.methods.uncertainty import noise_of_tasks
 from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
 from kinfolk.solvers.equations import NormalEquations, normal_equations
@@ -106,9 +107,9 @@ class RandomSlopes(MultiTaskRegressor):
             population=Population(found.mean, found.intercept_mean),
             parts=(Part.of(self.name, coupling, equations, V, treatment),),
             course=Course({"gradient": found.residual}, -found.history, len(found.history), settled),
-            details={
-                "relevance_": found.relevance,
-                "covariance_": found.covariance,
+            relevance=found.relevance,
+            extras={
+                "covariance_": ByFeature(found.covariance),
                 "intercept_sd_": found.intercept_sd,
                 "sigma2_": found.sigma2,
                 "noise_": ByTask(found.sigma2 * noise),

@@ -32,6 +32,15 @@ class Centers(NamedTuple):
     scatter: Array
 
 
+class Setting(NamedTuple):
+    """One set of features: exponent of `slope_scale`, and parameters of `RBFFeatures`."""
+
+    exponent: float = 1.0
+    n_centers: int = 50
+    width: float = 4.0
+    linear: bool = True
+
+
 @holds(mean_="n", size_="number >0", centers_="P n", spreads_="P >=0", widths_="P >0")
 class RBFFeatures(TransformerMixin, BaseEstimator):
     """Gaussian bumps around k-means centres, with widths in proportion to the scatter of the clusters.

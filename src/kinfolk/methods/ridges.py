@@ -106,8 +106,8 @@ class Penalised(MultiTaskRegressor):
         # In time, the rows of a task may all come before the first that is held out.
         errors = np.divide(chosen.squared, rows, out=np.full_like(rows, np.nan), where=rows > 0)
         held_out = HeldOut(np.sqrt(errors), training=folds.trained_on)
-        details = {"penalties_": chosen.penalties, "penalty_errors_": chosen.errors}
-        at_best = partial(self._at, penalty=chosen.best, held_out=held_out, details=details)
+        extras = {"penalties_": chosen.penalties, "penalty_errors_": chosen.errors}
+        at_best = partial(self._at, penalty=chosen.best, held_out=held_out, extras=extras)
         return beside_common(at_best, folds.total) if self.leaves_out_common(folds.total) else at_best(folds.total)
 
     def _at(self, gram: GramStats, penalty: float, **known: Any) -> Model:
@@ -116,9 +116,9 @@ class Penalised(MultiTaskRegressor):
         equations = normal_equations(gram, self.intercept_treatment())
         V = equations.unknowns(W, c)
         part = Part.of(self.name, self.coupling(gram, penalty), equations, V, self.intercept_treatment())
-        details = {"penalty_": penalty, **known.pop("details", {})}
+        extras = {"penalty_": penalty, **known.pop("extras", {})}
         course = Course({"residual": self.residual(gram, W, penalty)})
-        return Model.of(gram, W, c, parts=(part,), course=course, details=details, **known)
+        return Model.of(gram, W, c, parts=(part,), course=course, extras=extras, **known)
 
 
 @parameters

@@ -33,7 +33,7 @@ def plot_convergence(fitted: Fitted, *, ax: Axes | None = None) -> Axes:
             "draw"
         )
     history = np.asarray(model.course.history, dtype=np.float64)
-    tol = getattr(model.method, "tol", None)
+    tol = model.parameter("tol")
     ax = canvas.new_axes(ax, 6.0, 4.0)
     above = (history - history.min()) / max(abs(history.min()), TINY)
     floor = min([*above[above > 0], tol or 1e-6]) / 3  # where zero is drawn: below all else

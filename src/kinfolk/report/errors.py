@@ -101,26 +101,26 @@ def _of_own_folds(model: Model, held_out: HeldOut, own: Errors, pooled: Errors, 
     """The errors that a model brings, beside those of a ridge per task on the same folds where it brings them too."""
     assert held_out.without_graph is not None
     lines = ", the ridges without curves" if model.curve_terms else ""
-    known = model.details.get("own_errors_")  # files of earlier versions have none
-    by_task = own.by_task() if known is None else np.where(np.isnan(known.values), own.by_task(), known.values)
-    which = "these same folds" if known is None else "the folds of its fit, as the ridge per task did"
+    ridge = None if model.report is None else model.report.versus_ridge  # files of earlier versions have none
+    by_task = own.by_task() if ridge is None else np.where(np.isnan(ridge.errors), own.by_task(), ridge.errors)
+    which = "these same folds" if ridge is None else "the folds of its fit, as the ridge per task did"
     said = (
         f"{common}. The model chose its parameters on {which}, so its errors are a little too good; so do "
         f"the two ridges theirs. All on the same features{lines}."
     )
-    chance = model.details.get("own_chance_")
     others = {"without graph": held_out.without_graph}
-    chances = None if chance is None else chance.values
-    return TaskErrors(held_out.errors, by_task, pooled.by_task(), said, others, chances, of_fit=known is not None)
+    chance = None if ridge is None else ridge.chance
+    return TaskErrors(held_out.errors, by_task, pooled.by_task(), said, others, chance, of_fit=ridge is not None)
 
 
 def _folds(model: Model, rows: Rows, X: Array, gram: GramStats, groups: Any) -> Folds:
     """The folds of the model's own search, as far as they can be drawn again; else a few."""
     cv: Any = FOLDS if gram.n_tasks <= MANY else FOLDS_MANY
     seed: Any = 0
-    if "n_splits_" in model.details:
-        cv = max(model.details["n_splits_"], 2) if isinstance(model.method.cv, Integral) else model.method.cv
-        seed = model.method.random_state
+    if model.report is not None and model.report.n_splits is not None:
+        cv = model.parameter("cv")
+        cv = max(model.report.n_splits, 2) if isinstance(cv, Integral) else cv
+        seed = model.parameter("random_state")
     if groups is not None and isinstance(cv, int) and not isinstance(groups, InTime):
         cv = min(cv, len(np.unique(np.asarray(groups))))
     assert model.columns is not None

@@ -80,7 +80,7 @@ def certificate(model: Model) -> dict[str, Any]:
     said = []
     if course.converged is not None and course.n_iter is not None:
         state = "Converged" if course.converged else "Stopped before convergence"
-        tol = getattr(model.method, "tol", None)
+        tol = model.parameter("tol")
         said.append(f"{state} after {counted(course.n_iter, 'round')}{'' if tol is None else f' (tol = {tol:g})'}.")
     history = np.asarray(() if course.history is None else course.history, dtype=float)
     if len(history) > 1 and np.isfinite(history).all():
@@ -99,9 +99,10 @@ def settings(model: Model) -> list[list[str]]:
     """The parameters of the model, and what it chose."""
     given = {} if model.method is None else model.method.get_params(deep=False)
     given = {k: v for k, v in given.items() if k != "callback" and v is not None}
-    chosen = {f"chosen {k}": v for k, v in model.details.get("best_params_", {}).items()}
-    mixed = {f"share of {k}": f"{v:.0%}" for k, v in model.details.get("mixture_", {}).items()}
-    return [[k, _value(v)] for k, v in (given | chosen | mixed).items()]
+    if model.report is not None:
+        given |= {f"chosen {k}": v for k, v in (model.report.best_params or {}).items()}
+        given |= {f"share of {k}": f"{v:.0%}" for k, v in model.report.mixture.items()}
+    return [[k, _value(v)] for k, v in given.items()]
 
 
 def _value(value: Any) -> str:

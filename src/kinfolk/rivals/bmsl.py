@@ -10,8 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.model import ByTask, Course, Model
+from kinfolk.methods.model import Course, Model
 from kinfolk.methods.parameters import number, parameters
+from kinfolk.methods.search_report import ByTask
 from kinfolk.methods.structures import TaskCovariance
 from kinfolk.progress import Callback
 from kinfolk.rivals.solvers.gibbs.posterior import diagnose, sample
@@ -113,7 +114,7 @@ class BMSL(MultiTaskRegressor):
             _placed(draws.B.mean(axis=(0, 1)), varies) * unit,
             structure=TaskCovariance(covariance, gram.labels),
             course=Course({}, None, self.n_burn + self.n_samples, diagnostics["rhat_max"] < RHAT),
-            details={
+            extras={
                 "coef_interval_": ByTask(_placed(bounds, varies) * unit, axis=1),
                 "inclusion_probability_": included,
                 "noise_": ByTask(unit_y * np.exp(-0.5 * draws.log_tau).mean(axis=(0, 1))),

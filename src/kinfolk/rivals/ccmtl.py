@@ -9,8 +9,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.methods.given_graph import AlongGraph
-from kinfolk.methods.model import ByTask, Course, Model
+from kinfolk.methods.model import Course, Model
 from kinfolk.methods.parameters import number, parameters
+from kinfolk.methods.search_report import ByTask
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.progress import Callback
 from kinfolk.rivals.solvers.fusion import Fusion, fuse, minimise
@@ -112,9 +113,9 @@ class CCMTL(AlongGraph):
         # The smoothing keeps fused tasks a hair apart: shorter edges, or a small share of the typical, count as fused.
         shortest = FUSED * float(np.median(u)) if len(u) else 0.0
         cluster, W = fuse(problem, course.value, (max(shortest, 2 * course.details["eps"]), shortest))
-        details = {"lam_": float(lam), "clusters_": ByTask(cluster)}
+        extras = {"lam_": float(lam), "clusters_": ByTask(cluster)}
         graph = TaskGraph(A, gram.labels)
-        return Model.of(gram, W, structure=graph, course=_course(problem, course, W), details=details)
+        return Model.of(gram, W, structure=graph, course=_course(problem, course, W), extras=extras)
 
     def _solve(self, problem: Fusion, start: Array) -> Solution:
         if not len(problem.edges):

@@ -109,7 +109,7 @@ class GFL(AlongGraph):
         R = np.zeros((gram.n_tasks, gram.n_tasks))
         if self.graph is not None:
             R = named_graph(self.graph, gram.labels, gram.labels).adjacency.toarray()
-        return replace(model, details={**model.details, "correlation_": R})
+        return replace(model, extras={**model.extras, "correlation_": R})
 
     def learn(self, gram: GramStats) -> Model:
         if self.graph is None and gram.n_tasks > 1:
@@ -134,5 +134,5 @@ class GFL(AlongGraph):
         course = Course({"duality_gap": solution.residual}, solution.history, solution.n_iter, solution.converged)
         # Opposed tasks are fused with opposite signs; the graph shows how strongly, not which way.
         graph = TaskGraph(sparse.csr_array(np.abs(R)), gram.labels)
-        details = {"lambda_": lam, "gamma_": gamma}
-        return Model.of(gram, solution.value, structure=graph, course=course, details=details)
+        extras = {"lambda_": lam, "gamma_": gamma}
+        return Model.of(gram, solution.value, structure=graph, course=course, extras=extras)

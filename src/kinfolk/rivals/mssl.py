@@ -113,7 +113,7 @@ class MSSL(MultiTaskRegressor):
             # Coefficients grow with the unit, so their precision falls with its square.
             structure=TaskPrecision(Om / unit**2, gram.labels),
             course=Course(certificates, end.history, end.n_iter, converged),
-            details={"target_scale_": unit, "sparsity_": problem.sparsity},
+            extras={"target_scale_": unit, "sparsity_": problem.sparsity},
         )
 
     def _warn(self, rounds: int, weights: float, gap: float) -> None:

@@ -9,8 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.memory import check_memory
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.model import ByTask, Course, Model
+from kinfolk.methods.model import Course, Model
 from kinfolk.methods.parameters import number, parameters
+from kinfolk.methods.search_report import ByTask
 from kinfolk.methods.trees import TaskTree
 from kinfolk.progress import Callback
 from kinfolk.rivals.solvers.pair_fusion import Quadratics, collapse, fuse_tasks, layer_penalties
@@ -112,7 +113,7 @@ class TAT(MultiTaskRegressor):
             W,
             structure=tree,
             course=Course(fusion.details, fusion.history, fusion.n_iter, fusion.converged),
-            details={"layers_": ByTask(layers, axis=1), "lambdas_": lam, "penalty_": c},
+            extras={"layers_": ByTask(layers, axis=1), "lambdas_": lam, "penalty_": c},
         )
 
     def _penalties(self, loss: Quadratics) -> Array:

@@ -3,49 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from kinfolk.declared import holds
+from kinfolk.methods.search_report import NO_GAIN, Gain
 from kinfolk.rows.gram import TINY, Array
 
 LEAST_FOLDS = 3  # with rows of a task, for a test of its errors
 LEAST_LEVEL = 1e-9  # of the errors after: least error before that a gain is relative to
-
-
-@holds(mean="number any", standard_error="number any")
-class Gain(NamedTuple):
-    """Relative fall of the held-out error, mean over tasks, and its standard error."""
-
-    mean: float
-    standard_error: float
-
-    def clears(self, guard: float, tasks: int) -> bool:
-        """Whether it is larger than chance makes it as rarely as a normal variable exceeds `guard`.
-
-        The standard error is itself an estimate over tasks, so the quantile is that of Student's distribution.
-
-        Examples
-        --------
-        >>> Gain(0.022, 0.01).clears(2.0, 1000), Gain(0.022, 0.01).clears(2.0, 10)
-        (True, False)
-        """
-        quantile = float(stats.t.isf(stats.norm.sf(guard), max(tasks - 1, 1)))
-        return bool(self.mean > quantile * float(self.standard_error))
-
-    def of_fewer_rows(self, change: float, left_out: float) -> Gain:
-        """With a standard error that also covers that folds train on fewer rows than the model does.
-
-        What sharing and trees gain (`change`) grows or shrinks with the rows of a task, by about the share of them that
-        a fold leaves out.
-        """
-        return Gain(self.mean, float(np.hypot(self.standard_error, left_out * change)))
-
-
-NO_GAIN = Gain(0.0, 0.0)  # of what takes no part
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from kinfolk.methods.model import ByTask, Model
+from kinfolk.methods.search_report import NO_GAIN, CurvesTried, Gain, SearchReport, TreesTried, VersusRidge
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.rows.gram import Array
 from kinfolk.search.cross_errors import CrossErrors
-from kinfolk.search.errors import NO_GAIN, Errors, Gain, chain_of_gains
+from kinfolk.search.errors import Errors, chain_of_gains
 from kinfolk.search.members import OWN, OWN_CURVES, TREES, Member
 from kinfolk.search.mixture import Mixture, mixture_of
 from kinfolk.search.shares import best_mixture
@@ -167,42 +167,45 @@ class Chosen:
         assert self.curves is not None
         return self.curves.helps, self.curves.gain.mean
 
-    def details(self, model: Model) -> dict[str, Any]:
-        """What the search found, by fitted attributes."""
+    def report(self) -> SearchReport:
+        """What the search found."""
         assert self.shown is not None and self.graph is not None
         gains = self.gains()
         shares, task_shares = self.mixture.all_shares()
+        return SearchReport(
+            graph_helps=self.graph.helps,
+            graph_gain=self.graph.gain,
+            mixture=shares,
+            shares=task_shares,
+            gains=gains,
+            versus_ridge=self._versus_ridge(gains),
+            best_params=self.shown.parameters,
+            n_splits=len(self.search.lines),
+            cv_results=self.search.table(),
+            curves=self._curves_tried(),
+            trees=self._trees_tried(),
+        )
+
+    def _versus_ridge(self, gains: dict[str, Gain]) -> VersusRidge:
+        """The model beside a ridge per task, of tasks that have one."""
         both = self.search.lines.has_both()
         own = self.chain["start"].among(both)
         after = self.mixture.errors.among(both)
         change = sum(gain.mean for name, gain in gains.items() if name != "curves")
-        own_gain = after.gain_over(own, shared=self.search.errors_go_together())
-        details = {
-            "gains_": gains,
-            "graph_helps_": self.graph.helps,
-            "nonlinear_helps_": self.curves is not None and self.curves.helps,
-            "gain_": self.graph.gain,
-            "own_errors_": ByTask(own.by_task()),
-            "own_gain_": own_gain.of_fewer_rows(change, 1 / len(self.search.lines)),
-            "own_chance_": ByTask(after.chance_of_rise(own)),
-            "best_params_": self.shown.parameters,
-            "mixture_": shares,
-            "shares_": ByTask(task_shares),
-            "n_splits_": len(self.search.lines),
-            "cv_results_": self.search.table(),
-            "relevance_": model.details["relevance_"],
-        }
-        if self.curves is not None:
-            details |= {"nonlinear_gain_": self.curves.gain}
-        if self.trees is not None:
-            about = {"helps": self.trees.helps, "gain": self.trees.gain, "setting": self.trees_setting}
-            details |= {f"trunk_{name}_": value for name, value in about.items()}
+        gain = after.gain_over(own, shared=self.search.errors_go_together())
+        left_out = 1 / len(self.search.lines)
+        return VersusRidge(own.by_task(), gain.of_fewer_rows(change, left_out), after.chance_of_rise(own))
+
+    def _trees_tried(self) -> TreesTried | None:
+        if self.trees is None:
+            return None
+        return TreesTried(self.trees.gain, self.trees.helps, self.trees_setting or {})
+
+    def _curves_tried(self) -> CurvesTried | None:
+        if self.curves is None:
+            return None
         curves = self.search.curves
-        if curves is not None and curves.best is None:
-            details |= {"splines_": curves.features}
-        elif curves is not None:
-            details |= {"rbf_": curves.features, "rbf_setting_": curves.best, "rbf_errors_": curves.errors}
-        return details
+        return CurvesTried(self.curves.gain) if curves is None else curves.tried(self.curves.gain)
 
     def held_out(self) -> HeldOut:
         """Errors by task on held-out rows, with the graph and without."""

@@ -147,8 +147,6 @@ class OnColumns:
         # Remembered, so that methods share what depends on these statistics alone.
         part = gram.once(key, lambda: gram.on_columns(self.columns).rescaled(self.units))
         model = self.method.model_of(part).in_units(self.units)
-        if "relevance_" in model.details:
-            model = replace(model, details=model.details | {"relevance_": model.details["relevance_"] / self.units})
         return replace(model.on_columns(self.columns, gram.n_features), gram=gram)
 
     def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:

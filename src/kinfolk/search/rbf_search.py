@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.declared import holds
-from kinfolk.methods.rbf import RBFFeatures, slope_scale
+from kinfolk.methods.rbf import RBFFeatures, Setting, slope_scale
+from kinfolk.methods.search_report import CurvesTried, Gain
 from kinfolk.methods.splines import SplineFeatures
 from kinfolk.rows.folds import Folds, Gap, filled_in, folds_as_seen, train_on_the_past
 from kinfolk.rows.gram import Array, GramStats
@@ -27,15 +28,6 @@ SEARCHED = 2  # folds on which settings are compared; the one that is chosen is 
 Basis = RBFFeatures | SplineFeatures
 BLOCK_BYTES = 2**23  # of features that are held at a time
 LEAST = 1e-6  # weight of inputs that the target does not follow: no distance, but a line may still use them
-
-
-class Setting(NamedTuple):
-    """One set of features: exponent of `slope_scale`, and parameters of `RBFFeatures`."""
-
-    exponent: float = 1.0
-    n_centers: int = 50
-    width: float = 4.0
-    linear: bool = True
 
 
 class Axes(NamedTuple):
@@ -213,6 +205,12 @@ class FeatureSearch:
         if isinstance(self.features, SplineFeatures) or (self.best is not None and self.best.linear):
             return np.arange(self.folds.total.n_features)
         return np.arange(len(self.features.centers_))
+
+    def tried(self, gain: Gain) -> CurvesTried:
+        """What is reported of these features, if they take part."""
+        if isinstance(self.features, SplineFeatures):
+            return CurvesTried(gain, splines=self.features)
+        return CurvesTried(gain, rbf=self.features, rbf_setting=self.best, rbf_errors=self.errors)
 
     def folds_of(self, data: TaskRows) -> Folds:
         """Statistics of other rows in the features that were found, which stay as they are."""

@@ -3,7 +3,7 @@
 Members are stored, not compressed, so that no file can grow when it is read. The comment of the archive, its last
 bytes, names the format, its version and the SHA-256 of all bytes before the digest:
 
-    kinfolk model 2 sha256 <64 hexadecimal digits>
+    kinfolk model 3 sha256 <64 hexadecimal digits>
 
 NumPy opens the file too: `numpy.load(path)["arrays/0"]`. Files are written to the letter of this form and read by it:
 whatever differs is refused.
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from kinfolk.files import replacing
 from kinfolk.memory import check_memory
 
-VERSION = 2
+VERSION = 3
 HEADER = "header.json"
 MOST_HEADER = 32 * 2**20  # bytes; a parsed header takes some twenty times as much memory
 MOST_MEMBERS = 10_000
@@ -124,7 +124,7 @@ def _check_version(version: int) -> None:
         )
     if version > VERSION:
         raise ModelFileError(
-            f"was written by a newer kinfolk (format {version}, this one reads format {VERSION}): upgrade kinfolk"
+            f"was written by a newer kinfolk (format {version}, this one reads up to {VERSION}): upgrade kinfolk"
         )
 
 

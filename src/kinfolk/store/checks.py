@@ -16,8 +16,9 @@ from kinfolk.declared import TYPES, Held, held_by
 from kinfolk.methods.couplings import Alone, Hub, ToMean
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.model import DETAILS, NEEDED_DETAILS, Bound, ByTask, Model, Part
+from kinfolk.methods.model import Bound, Model, Part
 from kinfolk.methods.rbf import RBFFeatures
+from kinfolk.methods.search_report import ByFeature, ByTask, Gain, SearchReport
 from kinfolk.methods.splines import SplineFeatures
 from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
@@ -208,10 +209,13 @@ def check_model(estimator: Any) -> None:
 def _check_fitted(model: Model, sizes: dict[str, int]) -> None:
     """Statistics and a table of the same tasks, and the models of other rows beside this one."""
     require((model.gram is None) == model.private, "a model without statistics")
-    require(not model.private or not (model.parts or model.held_out or model.details), "a private model with more")
+    require(
+        not model.private or not (model.parts or model.held_out or model.report or model.extras),
+        "a private model with more",
+    )
     require(model.gram is None or not (model.seen & (model.gram.n == 0)).any(), "which tasks had rows")
     require(isinstance(model.course, (type(None), RECORDS["Course"])), "the course of a fit")
-    _check_details(model.details, sizes["T"])
+    _check_extras(model.extras, sizes)
     require(model.columns is not None, "a model without a table")
     assert model.columns is not None
     inputs = check_columns(model.columns, sizes["d"])
@@ -233,20 +237,22 @@ def _check_bound(bound: Bound, sizes: dict[str, int]) -> None:
     require(bound.lines.bound is None and bound.lines.beyond is None, "lines that are none")
 
 
-def _check_details(details: dict[Any, Any], T: int) -> None:
-    """Names that may be attributes, and values of the kind that their readers expect."""
-    for name, value in details.items():
+def _check_extras(extras: dict[Any, Any], sizes: dict[str, int]) -> None:
+    """Names that may be attributes, and values by task and feature of as many of these."""
+    for name, value in extras.items():
         public = type(name) is str and name.isidentifier() and name.endswith("_") and not name.startswith("_")
         require(public, f"the attribute {str(name)[:40]!r}")
-        kinds = kinds_of(DETAILS[name]) if name in DETAILS else None
-        require(kinds is None or isinstance(value, kinds), f"the attribute {name!r}")
-        require(name not in NEEDED_DETAILS or NEEDED_DETAILS[name] in details, f"{name!r} without what it needs")
         if isinstance(value, ByTask):
-            _check_by_task(value, T, name)
-    require(all(isinstance(gain, RECORDS["Gain"]) for gain in details.get("gains_", {}).values()), "its gains")
-    shares = details.get("mixture_", {})
-    sound = all(isinstance(key, str) and isinstance(value, (float, int)) for key, value in shares.items())
-    require(sound, "the shares of its mixture")
+            _check_by_task(value, sizes["T"], name)
+        if isinstance(value, ByFeature):
+            check_fields(value, d=sizes["d"])
+
+
+def _check_report(report: SearchReport, sizes: dict[str, int]) -> None:
+    """Gains by name, and the shares of members that have names."""
+    require(all(isinstance(gain, Gain) for gain in (report.gains or {}).values()), "the gains of a SearchReport")
+    sound = all(isinstance(key, str) and isinstance(value, (float, int)) for key, value in report.mixture.items())
+    require(sound and len(report.mixture) == sizes["M"], "the mixture of a SearchReport")
 
 
 def _check_by_task(entry: ByTask, T: int, name: str) -> None:
@@ -445,6 +451,7 @@ CHECKS: dict[type[Any], Callable[[Any, dict[str, int]], None]] = {
     Model: _check_fitted,
     Bound: _check_bound,
     Part: _check_part,
+    SearchReport: _check_report,
     Schema: _check_schema,
     Stream: _check_stream,
     FeatureSearch: _check_search,

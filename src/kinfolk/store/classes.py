@@ -13,10 +13,11 @@ from kinfolk.methods.gamtl.calibrate import Recipe
 from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.gamtl.problem import Penalty
 from kinfolk.methods.method import MultiTaskRegressor
-from kinfolk.methods.model import Bound, ByTask, Course, Model, Part, Population
+from kinfolk.methods.model import Bound, Course, Model, Part, Population
 from kinfolk.methods.parts import LastRows
-from kinfolk.methods.rbf import RBFFeatures
+from kinfolk.methods.rbf import RBFFeatures, Setting
 from kinfolk.methods.registry import all_methods
+from kinfolk.methods.search_report import ByFeature, ByTask, CurvesTried, Gain, SearchReport, TreesTried, VersusRidge
 from kinfolk.methods.splines import SplineFeatures
 from kinfolk.methods.structures import Edge, TaskCovariance, TaskGraph, TaskPrecision
 from kinfolk.methods.trees import TaskTree
@@ -28,8 +29,7 @@ from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.schema import Columns
 from kinfolk.rows.table import Schema
-from kinfolk.search.errors import Gain
-from kinfolk.search.rbf_search import FeatureSearch, Setting
+from kinfolk.search.rbf_search import FeatureSearch
 from kinfolk.search.stream import Stream
 
 MODELS: dict[str, type[MultiTaskRegressor]] = {method.__name__: method for method in all_methods().values()}
@@ -78,6 +78,7 @@ RECORDS: dict[str, type[Any]] = {
         *(GramStats, Columns, Schema, TaskGraph, TaskCovariance, TaskPrecision, TaskTree),
         *(GraphCoupling, Penalty, Recipe, Hub, Alone, ToMean, Trunk, BoostedTrees),
         *(Stream, Folds, FeatureSearch, Walk),
+        *(SearchReport, VersusRidge, CurvesTried, TreesTried, ByFeature),
     )
 }
 

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from kinfolk.rows.gram import GramStats
+from kinfolk.store import earlier
 from kinfolk.store.archive import DTYPE, Archive, ModelFileError
 from kinfolk.store.checks import check_estimator, check_record
 from kinfolk.store.classes import BSPLINE, ESTIMATORS, MODELS, NOT_STORED, RECORDS, TYPES, UFUNCS
@@ -147,6 +148,7 @@ class Decoder:
         self.rows = None
         values = {key: self.value(part) for key, part in _typed(parts, dict).items()}
         self.may_repeat = False
+        earlier.rename_fields(name, values)
         if not _needed(RECORDS[name]) <= set(values) <= set(stored_fields(RECORDS[name])):
             raise ModelFileError(f"a record {name} has other fields than this version of kinfolk")
         record = RECORDS[name](**values)
