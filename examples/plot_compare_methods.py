@@ -66,7 +66,7 @@ print(pd.DataFrame(results).sort_values("test RMSE").round(2).to_string(index=Fa
 # %%
 # One draw of one kind of data: no ranking of methods follows from it. Nearly all see the groups; most put the outliers
 # into one of them. Try your own table with ``kinfolk compare``, which runs every method on the same outer folds, with
-# the alternatives that share nothing beside.
+# the alternatives that share nothing as well.
 
 drawn = {name: model for name, model in models.items() if model.structure_ is not None}
 fig, axes = plt.subplots(2, 4, figsize=(13, 6.5), layout="constrained")

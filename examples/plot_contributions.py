@@ -52,7 +52,7 @@ plt.show()
 # One prediction, part by part
 # ----------------------------
 # The parts of a row sum to its prediction, to rounding. Store 3's own rows give its level (intercepts are its own)
-# and part of its slopes; the others enter through the slopes alone.
+# and part of its slopes; the others enter through the slopes only.
 
 row = X[X["store"] == "store 03"][:1]
 split = parts.split(row)[0]

@@ -3,7 +3,7 @@ Does sharing help here?
 =======================
 
 Sometimes a graph over the tasks is worth nothing, and a tool should say so. :class:`~kinfolk.GAMTLCV` tries the
-graph beside methods that have none, on the same folds, and lets it take part in predictions only if it wins by two
+graph against methods that have none, on the same folds, and lets it take part in predictions only if it wins by two
 standard errors. Here are two tables that look alike: one where tasks come in groups, and one where they scatter
 around a common mean.
 """
@@ -59,12 +59,12 @@ table = pd.DataFrame(results)
 print(table.round(3).to_string(index=False))
 
 # %%
-# Columns on the right are test errors; noise alone is 1. In groups the graph wins by far. In the cloud the mixed model
-# (random slopes) is the right model and the graph has little to add; having asked costs next to nothing, since the
-# prediction falls back to such a model.
+# Columns on the right are test errors; that of the noise is 1. In groups the graph wins by far. In the cloud the mixed
+# model (random slopes) is the right model and the graph has little to add; having asked costs next to nothing, since
+# the prediction falls back to such a model.
 #
 # Two standard errors are no proof. On a sixth cloud, tried with the default grid while this page was written, a graph
-# passed with a gain of 6.7 % and a standard error of 3.1 %. Look at the size of the gain beside the verdict.
+# passed with a gain of 6.7 % and a standard error of 3.1 %. Look at the size of the gain, not only at the verdict.
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 for ax, name in zip(axes, ("groups", "cloud"), strict=True):

@@ -42,8 +42,8 @@ plt.show()
 # %%
 # How far do five rows go?
 # ------------------------
-# The test error of each newcomer with more and more rows, beside a ridge on its rows alone (its penalty
-# cross-validated as soon as there are enough) and beside the mean of the known tasks, which needs no rows at all.
+# The test error of each new task with more and more rows, versus a ridge on its own rows (its penalty
+# cross-validated as soon as there are enough) and versus the mean of the known tasks, which needs no rows at all.
 
 
 def rmse(model, task):
@@ -74,6 +74,6 @@ axes[0].legend(fontsize=8)
 plt.show()
 
 # %%
-# Kinship pays at once: with a few rows the newcomer is about as good as with forty. A task without kin loses.
-# It is pulled towards strangers, and a ridge of its own is better however few its rows. After an adoption look at
-# ``graph_.outliers()``, and keep a plain ridge beside as long as you do not know the newcomer.
+# Kinship pays at once: with a few rows the new task is about as good as with forty. A task without kin loses.
+# It is pulled towards unrelated tasks, and a ridge of its own is better however few its rows. After an adoption look at
+# ``graph_.outliers()``, and keep a plain ridge as well, as long as you do not know the new task.

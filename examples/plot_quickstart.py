@@ -22,7 +22,7 @@ syn = make_groups(random_state=0)
 print(syn.data.iloc[[0, 1, 20, 21], :5].round(2))
 
 # %%
-# Fit all tasks together, and beside that a ridge for every task alone, with a cross-validated penalty.
+# Fit all tasks together and, to compare with, an independent ridge per task with a cross-validated penalty.
 
 kin = GAMTL(task="task").fit(syn.data, syn.target)
 own = Independent(task="task", penalty="cv").fit(syn.data, syn.target)
@@ -44,10 +44,10 @@ plt.show()
 # %%
 # Did it help?
 # ------------
-# Test errors by task. Noise alone has a standard deviation of 1, so 1 is the best that anybody can do. The groups
+# Test errors by task. The noise has a standard deviation of 1, so 1 is the best that anybody can do. The groups
 # gain a lot. The outliers do not: task 19 is pulled towards tasks it has nothing to do with, and is worse off than
-# alone. The graph names it as an outlier, and :class:`~kinfolk.GAMTLCV` weighs such losses when it decides how much
-# to share.
+# with a ridge of its own. The graph names it as an outlier, and :class:`~kinfolk.GAMTLCV` weighs such losses when it
+# decides how much to share.
 
 X, y = syn.test_data, syn.test_target
 errors = {}
