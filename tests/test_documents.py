@@ -1,8 +1,10 @@
 """Every command and code block of README and the pages in docs/printed.py runs and prints what it says."""
 
+import operator
 import re
 import sys
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -64,3 +66,21 @@ def test_how_good_quotes_only_what_is_printed_elsewhere():
 
     printed = decimals("benchmarks.md") | decimals("scaling.md") | decimals("reliability.md")
     assert decimals("how-good.md") - printed <= {"1.64"}  # standard deviations of a 90 % interval
+
+
+HOW = ROOT / "docs" / "how-a-fit-works.md"
+
+
+def test_every_function_that_how_a_fit_works_names_exists():
+    named = re.findall(r"`([\w.]+):([\w.]+)`", HOW.read_text())
+    assert len(named) > 10
+    for module, function in named:
+        if (module, function) != ("module", "function"):
+            operator.attrgetter(function)(import_module(f"kinfolk.{module}"))
+
+
+def test_how_a_fit_works_fits_on_a_screen_and_every_step_names_its_function():
+    lines = [line for line in HOW.read_text().splitlines() if line.strip()]
+    assert len(lines) <= 40
+    steps = re.split(r"^\d+\. ", "\n".join(lines), flags=re.MULTILINE)[1:]
+    assert steps and all(re.search(r"`[\w.]+:[\w.]+`", step) for step in steps)
