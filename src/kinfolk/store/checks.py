@@ -35,6 +35,7 @@ from kinfolk.search.stream import Stream
 from kinfolk.solvers.equations import INTERCEPTS
 from kinfolk.store.archive import ModelFileError
 from kinfolk.store.classes import RECORDS, TRANSFORMERS
+from kinfolk.store.wide import is_repeated
 
 FIELD_KINDS: dict[str, tuple[type[Any], ...]] = {
     "float": (float, int, np.number),
@@ -68,11 +69,6 @@ def require(holds: bool, what: str) -> None:
     """Raise a ModelFileError unless something holds."""
     if not holds:
         raise ModelFileError(f"is damaged: its parts do not fit together ({what})")
-
-
-def is_repeated(value: np.ndarray[Any, Any]) -> bool:
-    """Whether an array is larger than its memory."""
-    return any(stride == 0 and size > 1 for stride, size in zip(value.strides, value.shape, strict=True))
 
 
 def check_record(record: Any) -> None:

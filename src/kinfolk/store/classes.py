@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from scipy.interpolate import BSpline
 from sklearn import compose, decomposition, feature_selection, impute, kernel_approximation, pipeline, preprocessing
 
@@ -79,24 +78,6 @@ RECORDS: dict[str, type[Any]] = {
         *(GraphCoupling, Penalty, Recipe, Hub, Alone, ToMean, Trunk, BoostedTrees),
         *(Stream, Folds, FeatureSearch, Walk),
         *(SearchReport, VersusRidge, CurvesTried, TreesTried, ByFeature),
-    )
-}
-
-# Types and functions that appear as parameters: OneHotEncoder(dtype=...), FunctionTransformer(func=...).
-TYPES: dict[str, type[Any]] = {
-    **{cls.__name__: cls for cls in (bool, int, float, str, object)},
-    **{
-        f"numpy.{np.dtype(code).type.__name__}": np.dtype(code).type
-        for code in ("b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", "O", "U")
-    },
-}
-UFUNCS: dict[str, np.ufunc] = {
-    ufunc.__name__: ufunc
-    for ufunc in (
-        *(np.abs, np.sign, np.negative, np.reciprocal, np.square, np.sqrt, np.cbrt),
-        *(np.exp, np.exp2, np.expm1, np.log, np.log2, np.log10, np.log1p),
-        *(np.sin, np.cos, np.tan, np.sinh, np.cosh, np.tanh, np.arcsinh),
-        *(np.floor, np.ceil, np.rint, np.trunc),
     )
 }
 

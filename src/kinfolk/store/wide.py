@@ -41,6 +41,11 @@ class Room:
         self.left -= int(needed)
 
 
+def is_repeated(value: NDArray[Any]) -> bool:
+    """Whether an array is larger than its memory."""
+    return any(stride == 0 and size > 1 for stride, size in zip(value.strides, value.shape, strict=True))
+
+
 def rows_behind(G: Array) -> Array | None:
     """R (T, r, d) with R_t'R_t = G_t, to rounding, by Cholesky with the largest pivot first; None if r is not small.
 
