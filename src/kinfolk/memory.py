@@ -43,8 +43,8 @@ def fits_into_memory(needed: float) -> bool:
 
 def available_memory() -> int | None:
     """Bytes that can still be taken: of the machine, the container and the limit of the process; None if not known."""
-    known = [size for size in (_of_machine(), _of_container(), _of_process()) if size is not None]
-    return max(min(known), 0) if known else None
+    limits = [size for size in (_of_machine(), _of_container(), _of_process()) if size is not None]
+    return max(min(limits), 0) if limits else None
 
 
 def in_words(size: float) -> str:

@@ -97,8 +97,8 @@ def in_parts(work: Callable[[slice], None], length: int, part: int) -> None:
     """
     parts = [slice(start, start + part) for start in range(0, length, part)]
     if len(parts) < 2:
-        for one in parts:
-            work(one)
+        for piece in parts:
+            work(piece)
         return
     with single_threaded(), ThreadPoolExecutor(allowed_threads()) as pool:
         list(pool.map(work, parts))

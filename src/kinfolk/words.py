@@ -148,8 +148,8 @@ def amount(share: float, standard_error: float = math.nan) -> str:
     size = percent(abs(share))
     if size == "0.0 %":
         size = "less than 0.1 %"
-    known = math.isfinite(standard_error) and round(100 * standard_error, 1) > 0
-    return f"{size} (standard error {100 * standard_error:.1f})" if known else size
+    is_known = math.isfinite(standard_error) and round(100 * standard_error, 1) > 0
+    return f"{size} (standard error {100 * standard_error:.1f})" if is_known else size
 
 
 def aligned(rows: list[list[str]]) -> list[str]:

@@ -5,6 +5,7 @@ import time
 import warnings
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
+from typing import get_args, get_origin
 
 import numpy as np
 import pandas as pd
@@ -16,10 +17,9 @@ from stored_models import TABLE, fitted
 
 from kinfolk import GAMTLCV
 from kinfolk.baselines import Independent
-from kinfolk.declared import held_by
+from kinfolk.declared import annotated, held_by
 from kinfolk.methods.trunk import BoostedTrees
 from kinfolk.store import ModelFileError, load, save
-from kinfolk.store.checks import FIELDS
 from kinfolk.store.classes import RECORDS
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # what the rules do with columns
@@ -247,9 +247,17 @@ def test_trees_predict_the_same_whichever_trees_ask_for_a_feature():
 
 def test_every_array_of_every_record_is_declared():
     for record in RECORDS.values():
-        arrays = {name for name, kinds in FIELDS[record].items() if np.ndarray in kinds}
+        hints = {name: (hint, *get_args(hint)) for name, hint in annotated(record).items()}
+        arrays = {name for name, some in hints.items() if np.ndarray in map(get_origin, some)}
         known = {"values", "levels", "labels"} if record.__name__ == "ByTask" else set()
         assert arrays <= set(held_by(record)) | known, record
+
+
+def test_only_records_of_the_package_that_declare_their_fields_are_read_from_files():
+    for name, record in RECORDS.items():
+        assert record.__module__.startswith("kinfolk.") and record.__name__ == name
+        assert is_dataclass(record) or issubclass(record, tuple)
+        assert "__held__" in vars(record)
 
 
 def test_declarations_name_fields():

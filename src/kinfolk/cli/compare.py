@@ -28,14 +28,14 @@ def run(options: argparse.Namespace, console: Console) -> None:
     chosen = contestants(options.methods, encoder, cv=options.cv, random_state=options.seed, n_jobs=options.jobs)
     if not options.methods and find_spec("lightgbm") is None:
         console.note("lightgbm is not installed and not compared: pip install 'kinfolk[boosting]'")
-    whole = f", whole groups of {options.groups!r}" if options.groups else ""
-    whole = f", in the order of {options.time!r}" if options.time else whole
+    dealt = f", whole groups of {options.groups!r}" if options.groups else ""
+    dealt = f", in the order of {options.time!r}" if options.time else dealt
     tasks = counted(len(rows.schema.labels), "task")
     size = f"{counted(len(rows.y), 'row')}, {tasks}, {counted(rows.table.width, 'feature column')}"
-    console.say(f"{size}; {options.cv} folds{whole}")
+    console.say(f"{size}; {options.cv} folds{dealt}")
     takes = expected_time(chosen, len(rows.y), options.cv, options.time_limit)
     console.note(f"comparing {counted(len(chosen), 'method')} takes {takes}")
-    found = compare_rows(
+    comparison = compare_rows(
         rows,
         chosen,
         encoder,
@@ -45,7 +45,8 @@ def run(options: argparse.Namespace, console: Console) -> None:
         random_state=options.seed,
         callback=console.callback,
     )
-    for line in (HEADING, "", *found.lines(), "", *found.verdict):
+    for line in (HEADING, "", *comparison.lines(), "", *comparison.verdict):
         console.say(line)
-    record = {"table": found.table(), "verdict": found.verdict, "use": found.use, "folds": found.folds}
-    console.result(record | {"gains": None if found.gains is None else gains_record(found.gains)})
+    record = {name: getattr(comparison, name) for name in ("verdict", "use", "folds")}
+    gains = comparison.gains and gains_record(comparison.gains)
+    console.result(record | {"table": comparison.table(), "gains": gains})

@@ -100,11 +100,11 @@ def method_of(options: argparse.Namespace, console: Console) -> tuple[MultiTaskR
     if options.cv < 0 or options.cv == 1 or (options.cv == 0 and method.wants_folds()):
         least = "2" if method.wants_folds() else "2, or 0 for none"
         raise ValueError(f"--cv {options.cv}: {method.name} needs at least {least} folds")
-    own = {"task": options.task, "random_state": options.seed, "n_jobs": options.jobs, "callback": console.callback}
+    given = {"task": options.task, "random_state": options.seed, "n_jobs": options.jobs, "callback": console.callback}
     if options.cv:
-        own |= {"cv": options.cv, "penalty": "cv", "scoring": "tasks"}
+        given |= {"cv": options.cv, "penalty": "cv", "scoring": "tasks"}
     settings = parse_settings(method.name, options.set)
-    return with_known(method, own | settings), settings
+    return with_known(method, given | settings), settings
 
 
 def record_of(model: MultiTaskRegressor, error: float | None) -> dict[str, Any]:

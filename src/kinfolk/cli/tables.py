@@ -63,8 +63,8 @@ def open_table(options: argparse.Namespace, console: Console) -> Source:
     if mark is not None and len(mark) != 1:
         raise ValueError(f"--delimiter {mark!r}: give one character, or tab")
     if isinstance(options.data, Address):
-        found = fetch_query(options.data, options.query, files=options.allow_files)
-        return found.joining(getattr(options, "task", None))
+        fetched = fetch_query(options.data, options.query, files=options.allow_files)
+        return fetched.joining(getattr(options, "task", None))
     if options.query:
         raise ValueError(f"--query asks a database, e.g. duckdb:///shop.db, but {options.data} is a file")
     if options.allow_files:
@@ -147,12 +147,12 @@ def without_gaps(frame: Any, gaps: list[str], options: argparse.Namespace, conso
         return frame
     worst = sorted(gaps, key=lambda name: -counts[name])
     shown = ", ".join(f"{name!r} {counts[name]:,}" for name in worst[:5]) + (", ..." if len(worst) > 5 else "")
-    whole = frame.filter(~pl.any_horizontal(pl.col(gaps).is_null()))
-    left = whole.lazy().select(pl.len()).collect().item()
-    if not left:
+    complete = frame.filter(~pl.any_horizontal(pl.col(gaps).is_null()))
+    kept = complete.lazy().select(pl.len()).collect().item()
+    if not kept:
         raise ValueError(f"every row has a missing value ({shown}): leave out a column with --drop")
-    console.note(f"left out {rows - left:,} of {rows:,} rows with missing values ({shown})")
-    return whole
+    console.note(f"left out {rows - kept:,} of {rows:,} rows with missing values ({shown})")
+    return complete
 
 
 def task_labels(values: Any, source: Source) -> Any:

@@ -32,6 +32,7 @@ class Centers(NamedTuple):
     scatter: Array
 
 
+@holds()
 class Setting(NamedTuple):
     """One set of features: exponent of `slope_scale`, and parameters of `RBFFeatures`."""
 

@@ -48,6 +48,7 @@ class Gain(NamedTuple):
 NO_GAIN = Gain(0.0, 0.0)  # of what takes no part
 
 
+@holds()
 @dataclass(frozen=True, eq=False)
 class ByTask:
     """Values with an entry per task along `axis`."""

@@ -94,6 +94,7 @@ class Structure(ABC):
         return made
 
 
+@holds()
 class Edge(NamedTuple):
     """One edge of a task graph; a list of these makes a data frame."""
 

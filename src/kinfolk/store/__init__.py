@@ -64,12 +64,12 @@ def save(model: MultiTaskRegressor, path: str | os.PathLike[str], *, private: bo
             "are stored as plain arrays, or with trunk=None"
         )
     encoder = Encoder()
-    whole = model.unfitted() if private else copy(model)
+    stored = model.unfitted() if private else copy(model)
     settled = as_model(model).settled()
-    whole.model_ = private_model(settled) if private and not settled.private else settled
+    stored.model_ = private_model(settled) if private and not settled.private else settled
     header = {
         "written_by": {"kinfolk": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__},
-        "model": encoder.value(whole, "model"),
+        "model": encoder.value(stored, "model"),
     }
     text = json.dumps(header, allow_nan=False, separators=(",", ":"))
     write_archive(path, text.encode("ascii"), encoder.arrays)

@@ -131,10 +131,10 @@ def _check_version(version: int) -> None:
 def _digest(file: IO[bytes], size: int) -> bytes:
     """SHA-256 of the first `size` bytes, in hexadecimal digits."""
     file.seek(0)
-    left, state = size, hashlib.sha256()
-    while left > 0 and (block := file.read(min(2**20, left))):
+    state = hashlib.sha256()
+    while size > 0 and (block := file.read(min(2**20, size))):
         state.update(block)
-        left -= len(block)
+        size -= len(block)
     return state.hexdigest().encode()
 
 

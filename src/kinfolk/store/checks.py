@@ -12,21 +12,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from kinfolk.declared import TYPES, Held, held_by
-from kinfolk.methods.couplings import Alone, Hub, ToMean
-from kinfolk.methods.gamtl.coupling import GraphCoupling
+from kinfolk.declared import TYPES, Held, annotated, fits, held_by
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Bound, Model, Part
 from kinfolk.methods.rbf import RBFFeatures
-from kinfolk.methods.search_report import ByFeature, ByTask, Gain, SearchReport
+from kinfolk.methods.search_report import ByFeature, ByTask, SearchReport
 from kinfolk.methods.splines import SplineFeatures
-from kinfolk.methods.structures import TaskCovariance, TaskGraph, TaskPrecision
-from kinfolk.methods.trees import TaskTree
 from kinfolk.methods.trunk import CATEGORIES, LEAVES, BoostedTrees, Trunk
 from kinfolk.methods.walks import Walk
 from kinfolk.rows.columns import CYCLES, RULES, TableRules, names_of
 from kinfolk.rows.folds import Folds
-from kinfolk.rows.gram import GramStats
 from kinfolk.rows.schema import Columns
 from kinfolk.rows.table import Schema
 from kinfolk.rows.texts import DAYS, mark_of, number_in
@@ -34,31 +29,9 @@ from kinfolk.search.rbf_search import FeatureSearch
 from kinfolk.search.stream import Stream
 from kinfolk.solvers.equations import INTERCEPTS
 from kinfolk.store.archive import ModelFileError
-from kinfolk.store.classes import RECORDS, TRANSFORMERS
+from kinfolk.store.classes import TRANSFORMERS
 from kinfolk.store.wide import is_repeated
 
-FIELD_KINDS: dict[str, tuple[type[Any], ...]] = {
-    "float": (float, int, np.number),
-    "int": (int, np.integer),
-    "bool": (bool, np.bool_),
-    "str": (str,),
-    "None": (type(None),),
-    "tuple": (tuple,),
-    "dict": (dict,),
-    "Array": (np.ndarray,),
-    "NDArray": (np.ndarray,),
-}
-# Records in fields whose annotation does not name one class.
-PARTS: dict[tuple[type[Any], str], tuple[type[Any], ...]] = {
-    (Model, "structure"): (TaskGraph, TaskCovariance, TaskPrecision, TaskTree),
-    (Model, "parts"): (Part,),
-    (Model, "stream"): (Stream,),
-    (Part, "coupling"): (GraphCoupling, Hub, Alone, ToMean),
-    (Trunk, "regressor"): (BoostedTrees,),
-    (Folds, "held_out"): (GramStats,),
-    (Folds, "own"): (GramStats,),
-    (SplineFeatures, "walk_"): (Walk,),
-}
 MOST_JOBS = 1024
 MOST_TREES = 10_000
 MOST_DEGREE, MOST_TERMS = 64, 10**7  # of polynomials and splines
@@ -73,40 +46,14 @@ def require(holds: bool, what: str) -> None:
 
 def check_record(record: Any) -> None:
     """The fields of a record, by what its annotations say of them."""
-    for name, kinds in FIELDS.get(type(record), {}).items():
-        require(isinstance(getattr(record, name), kinds), f"the {name} of a {type(record).__name__}")
-
-
-def field_kinds(cls: type[Any]) -> dict[str, tuple[type[Any], ...]]:
-    """What the fields of a record may be, of those whose annotation names it.
-
-    Examples
-    --------
-    >>> from kinfolk.methods.model import Population
-    >>> field_kinds(Population)["intercept"]
-    (<class 'float'>, <class 'int'>, <class 'numpy.number'>)
-    """
-    texts = {name: str(getattr(kind, "__forward_arg__", kind)) for name, kind in cls.__annotations__.items()}
-    found = {name: kinds_of(text) for name, text in texts.items()}
-    return {name: kinds for name, kinds in found.items() if kinds is not None}
-
-
-def kinds_of(annotation: str) -> tuple[type[Any], ...] | None:
-    """The classes that an annotation names; None if some of it is not known here."""
-    parts = [part.split("[")[0] for part in annotation.split(" | ")]
-    known = {**FIELD_KINDS, **{name: (record,) for name, record in RECORDS.items()}}
-    if not all(part in known for part in parts):
-        return None
-    return tuple(kind for part in parts for kind in known[part])
-
-
-FIELDS = {cls: field_kinds(cls) for cls in RECORDS.values()}
+    cls: Any = type(record)
+    for name, hint in annotated(cls).items():
+        require(fits(getattr(record, name), hint), f"the {name} of a {cls.__name__}")
 
 
 def check_fields(record: Any, **sizes: int) -> None:
     """A record and all records in it, by what their classes declare; `sizes` are the lengths that are known."""
     cls = type(record)
-    check_record(record)
     for name, held in held_by(cls).items():
         require(hasattr(record, name), f"a {cls.__name__} without {name}")
         value = getattr(record, name)
@@ -117,22 +64,18 @@ def check_fields(record: Any, **sizes: int) -> None:
             continue
         lengths = {own: sizes[here] for own, here in held.passed.items() if here in sizes}
         for part in value if type(value) is tuple else (value,):
-            kinds = PARTS.get((cls, name))
-            require(kinds is None or type(part) in kinds, f"the {name} of a {cls.__name__}")
             check_fields(part, **lengths)
-    check = CHECKS.get(cls)
-    if check is not None:
-        check(record, sizes)
+    if cls in CHECKS:
+        CHECKS[cls](record, sizes)
 
 
 def _check_value(value: Any, held: Held, sizes: dict[str, int], what: str) -> None:
     """One value by its declaration; lengths that are met for the first time are noted in `sizes`."""
     if held.type == "number":
-        require(isinstance(value, (float, int, np.number)) and not isinstance(value, bool), what)
-        require(not isinstance(value, int) or abs(value) < 2**53, what)  # NumPy makes objects of larger ones
+        require(fits(value, float) and not (isinstance(value, int) and abs(value) >= 2**53), what)  # else an object
         value = np.float64(value)
     elif held.type == "texts":
-        require(isinstance(value, tuple) and all(isinstance(text, str) for text in value), what)
+        require(fits(value, tuple[str, ...]), what)
         _check_lengths((len(value),), held, sizes, what)
         return
     elif held.type == "sparse":
@@ -143,10 +86,10 @@ def _check_value(value: Any, held: Held, sizes: dict[str, int], what: str) -> No
         require(isinstance(value, np.ndarray) and value.ndim == len(held.shape), what)
         require("repeats" in held.words or not is_repeated(value), what)
         _check_lengths(value.shape, held, sizes, what)
-        if held.type == "names":
-            require(value.size > 0, what)
-            return
-    kind = TYPES[held.type] or "f"
+    kind = TYPES[held.type]
+    if not kind:
+        require(value.size > 0, what)
+        return
     require(value.dtype.kind == kind and (kind != "f" or value.dtype == np.float64), what)
     if value.size and kind in "fi":
         _check_range(value, held, sizes, what)
@@ -166,14 +109,14 @@ def _check_range(value: Any, held: Held, sizes: dict[str, int], what: str) -> No
     if value.dtype.kind == "i":
         require(not held.below or (least >= 0 and largest < sizes[held.below]), what)
         return
-    if held.values == "any":
-        known = value[~np.isnan(value)] if np.isnan(least) else value
-        least, largest = (known.min(), known.max()) if known.size else (1.0, 1.0)
+    if "any" in held.words:
+        numbers = value[~np.isnan(value)] if np.isnan(least) else value
+        least, largest = (numbers.min(), numbers.max()) if numbers.size else (1.0, 1.0)
     require(not np.isnan(least), f"{what} is NaN somewhere")
-    finite = held.values != "finite" or (least >= -LARGEST and largest <= LARGEST)
+    finite = held.words & {"any", "infinite"} or (least >= -LARGEST and largest <= LARGEST)
     require(bool(finite), f"{what} is not finite, or beyond {LARGEST:g}")
-    fits = {">0": least > 0, ">=0": least >= 0, "<=1": largest <= 1}
-    require(all(fits[word] for word in held.ranges), f"{what} is from {least:.4g} to {largest:.4g}")
+    within = {">0": least > 0, ">=0": least >= 0, "<=1": largest <= 1}
+    require(all(within[word] for word in held.words & {*within}), f"{what} is from {least:.4g} to {largest:.4g}")
     require("ascending" not in held.words or bool((np.diff(value) > 0).all()), f"{what} does not ascend")
 
 
@@ -210,7 +153,7 @@ def _check_fitted(model: Model, sizes: dict[str, int]) -> None:
         "a private model with more",
     )
     require(model.gram is None or not (model.seen & (model.gram.n == 0)).any(), "which tasks had rows")
-    require(isinstance(model.course, (type(None), RECORDS["Course"])), "the course of a fit")
+    require(isinstance(model.stream, Stream | None), "what a search goes on from")
     _check_extras(model.extras, sizes)
     require(model.columns is not None, "a model without a table")
     assert model.columns is not None
@@ -221,9 +164,7 @@ def _check_fitted(model: Model, sizes: dict[str, int]) -> None:
         require(part is None or np.array_equal(part.labels, labels), f"a {type(part).__name__} of other tasks")
     later = model.beyond
     if later is not None:
-        after = later.after
-        sound = isinstance(after, tuple) and len(after) == 2 and type(after[0]) is int and type(after[1]) is float
-        require(sound and after is not None and 0 <= after[0] < inputs, "the input that orders later rows")
+        require(later.after is not None and 0 <= later.after[0] < inputs, "the input that orders later rows")
         require(np.array_equal(later.labels, model.labels) and later.beyond is None, "later rows of other tasks")
 
 
@@ -245,10 +186,8 @@ def _check_extras(extras: dict[Any, Any], sizes: dict[str, int]) -> None:
 
 
 def _check_report(report: SearchReport, sizes: dict[str, int]) -> None:
-    """Gains by name, and the shares of members that have names."""
-    require(all(isinstance(gain, Gain) for gain in (report.gains or {}).values()), "the gains of a SearchReport")
-    sound = all(isinstance(key, str) and isinstance(value, (float, int)) for key, value in report.mixture.items())
-    require(sound and len(report.mixture) == sizes["M"], "the mixture of a SearchReport")
+    """The shares of members that have names."""
+    require(len(report.mixture) == sizes["M"], "the mixture of a SearchReport")
 
 
 def _check_by_task(entry: ByTask, T: int, name: str) -> None:
@@ -276,8 +215,8 @@ def check_columns(columns: Columns, d: int) -> int:
     if isinstance(columns.transformer, (SplineFeatures, RBFFeatures)):
         _check_curves(columns.transformer, columns.inputs, inputs)
         named = getattr(columns.transformer, "feature_names_in_", None)
-        known = [name for name in columns.schema.names or () if name != columns.schema.task]
-        require(named is None or list(named) == known, "the names of the inputs of curves")
+        names = [name for name in columns.schema.names or () if name != columns.schema.task]
+        require(named is None or list(named) == names, "the names of the inputs of curves")
     require(limits is None or limits.shape[1] == inputs, f"the limits of {inputs} inputs")
     require(limits is None or bool((limits[0] <= limits[1]).all()), "limits of which the least is the largest")
     return inputs
@@ -302,6 +241,7 @@ def _check_splines(basis: SplineFeatures, sizes: dict[str, int]) -> None:
     require(type(basis.knots) is int and sizes["K"] == basis.knots == sizes["k"] + 2, "the knots of curves")
     require(bool((basis.ends_[0] < basis.ends_[1]).all()), "the ends of curves")
     inside = type(basis.walk) is int and 0 <= basis.walk < sizes["n"]
+    require(isinstance(basis.walk_, Walk | None), "a walk")
     require(inside if basis.walk_ is not None else basis.walk is None, "the input of a walk")
 
 
@@ -314,12 +254,12 @@ def _check_bumps(basis: RBFFeatures, sizes: dict[str, int]) -> None:
 
 def check_rules(rules: TableRules, schema: Schema) -> None:
     """The rules of columns of a table that has these."""
-    known = getattr(rules, "rules_", None)
+    ruled = getattr(rules, "rules_", None)
     names = {*(schema.names or ())} - {schema.task}
-    require(isinstance(known, dict) and len(known) > 0 and set(known) <= names, "rules of other columns")
-    assert isinstance(known, dict)
+    require(isinstance(ruled, dict) and len(ruled) > 0 and set(ruled) <= names, "rules of other columns")
+    assert isinstance(ruled, dict)
     require(type(rules.scale) is bool, "the scale of a table")
-    for name, rule in known.items():
+    for name, rule in ruled.items():
         _check_rule(rule, f"the rule of column {name[:40]!r}")
 
 
@@ -363,29 +303,25 @@ RULE_FIELDS: dict[str, Callable[[Any], bool]] = {
 
 def _check_schema(schema: Schema, sizes: dict[str, int]) -> None:
     """Names of the columns, of which one is the task."""
-    require(schema.task is None or type(schema.task) in (str, int), "the task column is neither a name nor a position")
-    require(type(schema.width) is int and 0 < schema.width < 2**31, "the number of columns")
+    require(0 < schema.width < 2**31, "the number of columns")
     names = schema.names
     require(names is None or len(names) == schema.width == len(set(names)), "the names of the columns")
     if isinstance(schema.task, str):
         require(names is not None and schema.task in names, "the name of the task column")
-    if isinstance(schema.task, int):
+    elif schema.task is not None:
         require(0 <= schema.task < schema.width, "the position of the task column")
 
 
 def _check_stream(stream: Stream, sizes: dict[str, int]) -> None:
     """Curves and splines where they belong."""
-    for found, kind in ((stream.curves, RBFFeatures), (stream.splines, SplineFeatures)):
-        if found is not None:
-            require(isinstance(found, FeatureSearch) and type(found.features) is kind, "the curves of a stream")
+    for search, kind in ((stream.curves, RBFFeatures), (stream.splines, SplineFeatures)):
+        require(search is None or type(search.features) is kind, "the curves of a stream")
 
 
 def _check_search(search: FeatureSearch, sizes: dict[str, int]) -> None:
     """Curves of one kind, fitted anew in every fold."""
-    kind = type(search.features)
-    require(isinstance(search.by_fold, tuple), "the curves of a stream")
     fitted = (search.features, *search.by_fold)
-    require(kind in (RBFFeatures, SplineFeatures) and {type(one) for one in fitted} == {kind}, "the curves of a stream")
+    require(len({type(features) for features in fitted}) == 1, "the curves of a stream")
     require(len(search.by_fold) == len(search.folds.held_out), "the curves of a stream")
     inputs = getattr(search.features, "n_features_in_", None)
     require(type(inputs) is int, "the curves of a stream")
@@ -424,6 +360,7 @@ def _check_trees(trees: BoostedTrees, sizes: dict[str, int]) -> None:
 
 def _check_trunk(trunk: Trunk, sizes: dict[str, int]) -> None:
     """Splits by what a trunk knows of tasks, or by its own features."""
+    require(isinstance(trunk.regressor, BoostedTrees), "the regressor of a Trunk")
     inputs = trunk.inputs.shape[1] + len(trunk.columns)
     feature = trunk.regressor.feature
     require(not len(feature) or (feature.min() >= 0 and feature.max() < inputs), "the splits of trees")
@@ -431,14 +368,13 @@ def _check_trunk(trunk: Trunk, sizes: dict[str, int]) -> None:
 
 def _check_part(part: Part, sizes: dict[str, int]) -> None:
     """A linear map of S tasks with d features: its unknowns, and a coupling of as many."""
-    require(type(part.shown) is bool and part.intercept in INTERCEPTS, "a part")
+    require(part.intercept in INTERCEPTS, "a part")
     ones = part.intercept in ("coupled", "shrunk")
     unknowns = sizes["d"] if part.basis is None else sizes["q"]
     require(sizes["p"] == unknowns + ones, "the unknowns of a part")
     origin = part.origin
     require((origin is None) != ones, "the origin of a part")
     if origin is not None:
-        require(isinstance(origin, tuple) and len(origin) == 2, "the origin of a part")
         _check_value(origin[0], Held.of("d"), sizes, "the origin of a part")
         _check_value(origin[1], Held.of("number"), sizes, "the origin of a part")
 

@@ -17,7 +17,7 @@ from kinfolk.store.archive import Archive, ModelFileError
 from kinfolk.store.checks import check_estimator, check_record
 from kinfolk.store.classes import BSPLINE, ESTIMATORS, MODELS, NOT_STORED, RECORDS
 from kinfolk.store.encode import DEEPEST, MOST_KEYS, stored_fields
-from kinfolk.store.texts import TEXTS, scalar_of
+from kinfolk.store.scalars import TEXTS, scalar_of
 from kinfolk.store.wide import ROWS, Room, matrix_of, products_of_rows
 
 PLAIN = (bool, int, float, str)

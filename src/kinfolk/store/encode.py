@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator
 from kinfolk.rows.gram import GramStats
 from kinfolk.store.archive import ModelFileError
 from kinfolk.store.classes import BSPLINE, ESTIMATORS, NOT_STORED, RECORDS, TRANSFORMERS
-from kinfolk.store.texts import as_text, is_plain
+from kinfolk.store.scalars import as_text, is_plain
 from kinfolk.store.wide import MOST_MADE, ROWS, entries_of, is_repeated, rows_behind
 
 DEEPEST = 60  # levels of nesting

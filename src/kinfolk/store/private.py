@@ -56,26 +56,26 @@ def without_rare(model: Model) -> Model:
     names = model.gram.feature_names
     if names is not None and isinstance(cleaned, TableRules):
         names = (*names[: model.curve_terms], *cleaned.get_feature_names_out().tolist())
-    found = _blind(model, always, never, cleaned)
-    assert found.gram is not None
-    return replace(found, gram=replace(found.gram, feature_names=names))
+    blind = _blind(model, always, never, cleaned)
+    return replace(blind, gram=replace(model.gram, feature_names=names))
 
 
 def _blind(model: Model, always: NDArray[np.intp], never: NDArray[np.intp], transformer: Any) -> Model:
     """The model, its lines and that of later rows, as if inputs were `always` 1 or `never`."""
 
-    def change(one: Model) -> Model:
-        return _blind(one, always, never, transformer)
+    def change(other: Model) -> Model:
+        return _blind(other, always, never, transformer)
 
     bends = model.coef.shape[1] - _inputs(model)
-    one, none = bends + always, bends + never
+    ones = bends + always
+    zeros = np.append(ones, bends + never)
     coef, slopes = model.coef.copy(), model.population.coef.copy()
-    intercept = model.intercept + coef[:, one].sum(axis=1)
-    population = Population(slopes, model.population.intercept + float(slopes[one].sum()))
+    intercept = model.intercept + coef[:, ones].sum(axis=1)
+    population = Population(slopes, model.population.intercept + float(slopes[ones].sum()))
     for values in (coef, slopes):
-        values[..., np.append(one, none)] = 0.0
+        values[..., zeros] = 0.0
     columns = model.columns and replace(model.columns, transformer=transformer)
-    bound = None if model.bound is None else _blind_bound(model.bound.changed(change), np.append(one, none))
+    bound = None if model.bound is None else _blind_bound(model.bound.changed(change), zeros)
     beyond = None if model.beyond is None else change(model.beyond)
     return replace(
         model, coef=coef, intercept=intercept, population=population, columns=columns, bound=bound, beyond=beyond
@@ -158,9 +158,9 @@ def _rare_marks(model: Model) -> list[int]:
 
 def _cleaned(name: str, rule: Rule) -> tuple[Rule, tuple[list[int], list[int]]]:
     """A rule without observed texts and names of few rows; its features that are then always, or never, 1."""
-    known = {key: value for key, value in rule.items() if key not in ("rows", "unusual")}
+    cleaned = {key: value for key, value in rule.items() if key not in ("rows", "unusual")}
     if "levels" not in rule:
-        return known, ([], [])
+        return cleaned, ([], [])
     rows = rule.get("rows")
     if rows is None:
         raise ModelFileError(
@@ -170,9 +170,9 @@ def _cleaned(name: str, rule: Rule) -> tuple[Rule, tuple[list[int], list[int]]]:
     rare = np.flatnonzero(np.array(rows, dtype=float) < LEAST_ROWS)
     if rule["kind"] == "learned":
         kept = np.setdiff1d(np.arange(len(rows)), rare)
-        return known | {key: [rule[key][k] for k in kept] for key in ("levels", "effects")}, ([], [])
-    known["levels"] = [LEFT_OUT.format(k) if k in rare else level for k, level in enumerate(rule["levels"])]
+        return cleaned | {key: [rule[key][k] for k in kept] for key in ("levels", "effects")}, ([], [])
+    cleaned["levels"] = [LEFT_OUT.format(k) if k in rare else level for k, level in enumerate(rule["levels"])]
     base = len(rule["levels"]) == 2 and not rule["others"] and not rule["gaps"]  # the first has no feature
     always = [0] if base and 0 in rare else []
     never = [int(k) - base for k in rare if k >= base]
-    return known, ([], never + always) if never and always else (always, never)
+    return cleaned, ([], never + always) if never and always else (always, never)

@@ -60,29 +60,29 @@ def rows_behind(G: Array) -> Array | None:
     if not WIDE <= d <= WIDEST or not T:
         return None
     most = d // WORTH
-    found = [_rows_behind(one, most) for one in G]
-    rank = max((len(R) for R in found if R is not None), default=0)
-    if not rank or any(R is None for R in found):
+    by_task = [R for R in (_rows_behind(matrix, most) for matrix in G) if R is not None]
+    rank = max(map(len, by_task), default=0)
+    if not rank or len(by_task) < T:
         return None
     rows = np.zeros((T, rank, d))
-    for whole, R in zip(rows, found, strict=True):
-        whole[: len(R)] = R  # type: ignore[arg-type]
+    for t, R in enumerate(by_task):
+        rows[t, : len(R)] = R
     return rows
 
 
 def _rows_behind(G: Array, most: int) -> Array | None:
     """The rows of one task, `most` of them at most."""
-    left = np.diagonal(G).copy()
-    floor = ROUNDING * left.max(initial=0.0)
+    diagonal = np.diagonal(G).copy()
+    floor = ROUNDING * diagonal.max(initial=0.0)
     R = np.zeros((most, len(G)))
     for k in range(most + 1):
-        place = int(left.argmax())
-        if left[place] <= floor:
+        place = int(diagonal.argmax())
+        if diagonal[place] <= floor:
             return R[:k]
         if k < most:
-            R[k] = (G[place] - R[:k, place] @ R[:k]) / np.sqrt(left[place])
-            left -= R[k] ** 2
-            left[place] = 0.0
+            R[k] = (G[place] - R[:k, place] @ R[:k]) / np.sqrt(diagonal[place])
+            diagonal -= R[k] ** 2
+            diagonal[place] = 0.0
     return None
 
 

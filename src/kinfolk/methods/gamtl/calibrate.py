@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kinfolk.declared import holds
 from kinfolk.methods.gamtl.problem import Problem
 from kinfolk.rows.gram import TINY, Array, GramStats, evenly_chosen
 from kinfolk.solvers.equations import NormalEquations, normal_equations
@@ -26,6 +27,7 @@ LEAST_LEVELS = 0.01  # of what slopes do to predictions: least variation of inte
 LEAST_SHRUNK = 1e-6  # of the noise: least variance of intercepts, so that their penalty is finite
 
 
+@holds()
 @dataclass(frozen=True)
 class Recipe:
     """The parameters of GAMTL that shape its problem; either alpha, beta, gamma or neighbors and strength count."""
