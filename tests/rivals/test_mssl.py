@@ -230,7 +230,9 @@ def test_bad_parameters_are_named(parameters, message):
 
 
 def test_too_few_rounds_warn_with_remedies():
-    with pytest.warns(ConvergenceWarning, match="not converged in 1 rounds.*raise sparsity, max_iter or tol"):
+    with pytest.warns(
+        ConvergenceWarning, match="MSSL stopped after 1 rounds .weights residual .*raise sparsity, max_iter or tol"
+    ):
         MSSL(max_iter=1).fit_gram(gram())
 
 

@@ -181,5 +181,7 @@ def test_bad_parameters_are_named(parameters, message):
 
 
 def test_too_few_steps_warn_with_remedies():
-    with pytest.warns(ConvergenceWarning, match="relative duality gap .* Scale the features, raise ridge, max_iter"):
+    with pytest.warns(
+        ConvergenceWarning, match="stopped after 2 steps .duality gap .* Scale the features, raise ridge, max_iter"
+    ):
         MTRL(max_iter=2).fit_gram(gram())

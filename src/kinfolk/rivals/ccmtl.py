@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.methods.given_graph import AlongGraph
 from kinfolk.methods.model import Course, Model
@@ -15,12 +14,12 @@ from kinfolk.methods.search_report import ByTask
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.progress import Callback
 from kinfolk.rivals.solvers.fusion import Fusion, fuse, minimise
+from kinfolk.rivals.solvers.stopped import warn_of_stop
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.batched import lengths, mean_diagonal, plus, ridge_alone, solve_each
 from kinfolk.solvers.graph.edges import EdgeList
 from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import MARGIN
-from kinfolk.words import warn_user
 
 START_RIDGE = 0.01  # of the mean diagonal of all G_t, in the independent fits behind the graph
 FUSED = 1e-4  # of the typical edge length of the independent fits, below which two tasks count as one
@@ -124,11 +123,9 @@ class CCMTL(AlongGraph):
             return Solution(W, 0, 0.0, True, "direct", history=history, details={"eps": 0.0, "inner": 0})
         course = minimise(problem, start, tol=self.tol, max_iter=self.max_iter, callback=self.callback)
         if not course.converged:
-            warn_user(
-                f"CCMTL stopped at a relative duality gap of {course.residual:.1e} (tol={self.tol:g}) after max_iter="
-                f"{self.max_iter} reweightings. Raise max_iter or tol, scale the features, or raise ridge.",
-                ConvergenceWarning,
-            )
+            remedy = "Raise max_iter or tol, scale the features, or raise ridge."
+            gap = {"duality_gap": course.residual}
+            warn_of_stop("CCMTL", f"max_iter={self.max_iter} reweightings", gap, self.tol, remedy)
         return course
 
 

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.methods.given_graph import AlongGraph, named_graph
 from kinfolk.methods.model import Course, Model
@@ -16,10 +15,10 @@ from kinfolk.methods.structures import TaskGraph
 from kinfolk.progress import Callback
 from kinfolk.rivals.responses import LEAST_COMMON, response_correlation
 from kinfolk.rivals.solvers.fused_lasso import FusedProblem, solve_fused
+from kinfolk.rivals.solvers.stopped import warn_of_stop
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.table import Rows
-from kinfolk.words import warn_user
 
 
 @parameters
@@ -125,13 +124,11 @@ class GFL(AlongGraph):
         gamma = self.fusion * unit
         problem = FusedProblem.of(gram, lam, gamma, R if gamma > 0 else np.zeros_like(R))
         solution = solve_fused(problem, tol=self.tol, max_iter=self.max_iter, callback=self.callback)
+        certificates = {"duality_gap": solution.residual}
         if not solution.converged:
-            warn_user(
-                f"GFL stopped after {solution.n_iter} iterations at a relative duality gap of {solution.residual:.1e}, "
-                f"above tol={self.tol:g}. Scale the features, raise sparsity, max_iter or tol.",
-                ConvergenceWarning,
-            )
-        course = Course({"duality_gap": solution.residual}, solution.history, solution.n_iter, solution.converged)
+            remedy = "Scale the features, raise sparsity, max_iter or tol."
+            warn_of_stop("GFL", f"{solution.n_iter} iterations", certificates, self.tol, remedy)
+        course = Course(certificates, solution.history, solution.n_iter, solution.converged)
         # Opposed tasks are fused with opposite signs; the graph shows how strongly, not which way.
         graph = TaskGraph(sparse.csr_array(np.abs(R)), gram.labels)
         extras = {"lambda_": lam, "gamma_": gamma}

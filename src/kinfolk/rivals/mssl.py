@@ -6,16 +6,15 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model
 from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.structures import TaskPrecision
 from kinfolk.progress import Callback
+from kinfolk.rivals.solvers.stopped import warn_of_stop
 from kinfolk.rivals.solvers.structured import WEIGHTS_TOL, StructuredProblem, alternate
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.words import warn_user
 
 
 @parameters
@@ -104,9 +103,10 @@ class MSSL(MultiTaskRegressor):
         Om = end.details["precision"]
         residual = problem.weights_residual(end.value, Om)
         converged = end.converged and residual <= max(self.tol, 10 * WEIGHTS_TOL)
-        if not converged:
-            self._warn(end.n_iter, residual, end.residual)
         certificates = {"weights_residual": residual, "precision_gap": end.residual}
+        if not converged:
+            remedy = "The objective falls all the same; scale the features, raise sparsity, max_iter or tol."
+            warn_of_stop("MSSL", f"{end.n_iter} rounds", certificates, self.tol, remedy)
         return Model.of(
             gram,
             end.value * unit,
@@ -114,14 +114,6 @@ class MSSL(MultiTaskRegressor):
             structure=TaskPrecision(Om / unit**2, gram.labels),
             course=Course(certificates, end.history, end.n_iter, converged),
             extras={"target_scale_": unit, "sparsity_": problem.sparsity},
-        )
-
-    def _warn(self, rounds: int, weights: float, gap: float) -> None:
-        warn_user(
-            f"MSSL has not converged in {rounds} rounds: the weights' residual is {weights:.1e}, the precision's gap "
-            f"{gap:.1e}, tol={self.tol:g}. The objective falls all the same; scale the features, raise sparsity, "
-            "max_iter or tol.",
-            ConvergenceWarning,
         )
 
 

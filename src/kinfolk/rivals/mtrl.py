@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model
@@ -14,10 +13,10 @@ from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.structures import TaskCovariance
 from kinfolk.progress import Callback
 from kinfolk.rivals.solvers.proximal import Composite, minimise
+from kinfolk.rivals.solvers.stopped import warn_of_stop
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.solvers.batched import mean_diagonal, plus, relative, ridge_alone, times
 from kinfolk.solvers.tolerances import MARGIN
-from kinfolk.words import warn_user
 
 VALUE_FLOOR = 1e-8  # of the objective at W = 0: gaps are relative to the objective, but to no less than this
 
@@ -85,17 +84,14 @@ class MTRL(MultiTaskRegressor):
         solution = minimise(
             problem, _start(problem, gram), tol=self.tol, max_iter=self.max_iter, callback=self.callback
         )
-        if not solution.converged:
-            warn_user(
-                f"MTRL stopped after {solution.n_iter} steps at a relative duality gap of {solution.residual:.1e}, "
-                f"above tol={self.tol:g}. Scale the features, raise ridge, max_iter or tol.",
-                ConvergenceWarning,
-            )
         Om = task_covariance(solution.value)
         certificates = {
             "duality_gap": solution.residual,
             "weights_residual": weights_residual(problem, solution.value, Om, self.coupling),
         }
+        if not solution.converged:
+            remedy = "Scale the features, raise ridge, max_iter or tol."
+            warn_of_stop("MTRL", f"{solution.n_iter} steps", certificates, self.tol, remedy)
         course = Course(certificates, solution.history, solution.n_iter, solution.converged)
         return Model.of(gram, solution.value, structure=TaskCovariance(Om, gram.labels), course=course)
 

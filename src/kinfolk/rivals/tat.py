@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.memory import check_memory
 from kinfolk.methods.method import MultiTaskRegressor
@@ -15,10 +14,9 @@ from kinfolk.methods.search_report import ByTask
 from kinfolk.methods.trees import TaskTree
 from kinfolk.progress import Callback
 from kinfolk.rivals.solvers.pair_fusion import Quadratics, collapse, fuse_tasks, layer_penalties
+from kinfolk.rivals.solvers.stopped import warn_of_stop
 from kinfolk.rivals.solvers.tree_cuts import grow_tree
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.solvers.solution import Solution
-from kinfolk.words import warn_user
 
 PAIR_ARRAYS = 8  # arrays of shape (T (T - 1) / 2, d) alive at once
 
@@ -103,7 +101,12 @@ class TAT(MultiTaskRegressor):
         lam = self._penalties(loss)
         c, r = collapse(lam)
         fusion = fuse_tasks(loss, c, tol=self.tol, max_iter=self.max_iter, callback=self.callback)
-        warn_if_unfinished(fusion, self.tol)
+        if not fusion.converged:
+            remedy = (
+                "Standardise the features, raise max_iter or tol, or raise strength: weak ties between nearly "
+                "collinear features settle slowly."
+            )
+            warn_of_stop("TAT", f"{fusion.n_iter} iterations", fusion.details, self.tol, remedy)
         W = fusion.value
         layers = np.zeros((len(lam), *W.shape))
         layers[:r] = W / r
@@ -122,14 +125,3 @@ class TAT(MultiTaskRegressor):
             return layer_penalties(self.lam_1, self.phi, self.n_layers)
         unit = layer_penalties(1.0, self.phi, self.n_layers)
         return unit * (self.strength * loss.fusing_penalty() / collapse(unit)[0])
-
-
-def warn_if_unfinished(fusion: Solution, tol: float) -> None:
-    """Say so when the iteration ran out, and what to do."""
-    if not fusion.converged:
-        parts = ", ".join(f"{name} {value:.1e}" for name, value in fusion.details.items())
-        warn_user(
-            f"TAT stopped after {fusion.n_iter} iterations ({parts}; tol={tol:g}). Standardise the features, "
-            "raise max_iter or tol, or raise strength: weak ties between nearly collinear features settle slowly.",
-            ConvergenceWarning,
-        )
