@@ -36,78 +36,105 @@ STRUCTURES = (
     "(0.5 is chance), the p-value how often shuffled names agree as well."
 )
 CLAIMS = "What the paper claims, and what we set out to reach, beside the numbers of the tables below; means over runs."
-Block = tuple[str, Any]  # what it is ("part", "heading", "text", "note", "table", "picture", "list"), and its content
+
+
+class _Page:
+    """What has been written so far, as lines of Markdown and of HTML; pictures are in the latter only."""
+
+    def __init__(self) -> None:
+        self.markdown: list[str] = []
+        self.html: list[str] = []
+        self.links: list[str] = []
+
+    def part(self, title: str) -> None:
+        text = escape(title)
+        anchor = text.lower().replace(" ", "-")
+        self.links.append(f'<a href="#{anchor}">{text}</a>')
+        self._write(f"## {title}\n", f'<h2 id="{anchor}">{text}</h2>')
+
+    def heading(self, title: str) -> None:
+        self._write(f"### {title}\n", f"<h3>{escape(title)}</h3>")
+
+    def text(self, text: str, style: str = "") -> None:
+        self._write(f"{text}\n", f"<p{style}>{escape(text)}</p>")
+
+    def items(self, lines: list[str]) -> None:
+        if lines:
+            items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+            self._write("".join(f"- {line}\n" for line in lines), f"<ul>{items}</ul>")
+
+    def table(self, table: tables.ResultTable, caption: str = "", *, csv: Path | None = None) -> None:
+        """A table if it has rows, also as a file of its own."""
+        if not table.rows:
+            return
+        if csv is not None:
+            write_text(csv, table.csv())
+        above = f"{caption}:\n\n" if caption else ""
+        self._write(above + table.markdown(), table.html(caption))
+
+    def picture(self, path: Path, caption: str) -> None:
+        data = base64.b64encode(path.read_bytes()).decode()
+        text = escape(caption)
+        image = f'<img src="data:image/png;base64,{data}" alt="{text}">'
+        self.html.append(f"<figure>{image}<figcaption>{text}</figcaption></figure>")
+
+    def _write(self, markdown: str, html: str) -> None:
+        self.markdown.append(markdown)
+        self.html.append(html)
 
 
 def write_reproduction(settings: list[Setting], results: Results, out: Path, *, failures: list[str]) -> Path:
     """Write tables, figures, `reproduction.md` and `reproduction.html` below `out`; returns the page."""
-    blocks = list(_blocks(settings, results, out, failures))
-    write_text(out / "reproduction.md", "\n".join(_markdown(*block) for block in blocks if block[0] != "picture"))
-    page = out / "reproduction.html"
-    links = "".join(f'<a href="#{_anchor(text)}">{escape(text)}</a>' for kind, text in blocks if kind == "part")
-    body = "\n".join(_html(*block) for block in blocks)
-    template = Template(files("kinfolk.experiments.reproduction").joinpath("template.html").read_text("utf-8"))
-    write_text(page, template.substitute(links=links, body=body))
-    return page
-
-
-def _blocks(settings: list[Setting], results: Results, out: Path, failures: list[str]) -> Iterator[Block]:
-    """The whole report from top to bottom; its CSV tables and figures are written on the way."""
+    page = _Page()
     claims = check_table(checks(results))
     if claims.rows:
         write_text(out / "tables" / "claims.md", claims.markdown())
-        yield "part", "The claims"
-        yield "text", CLAIMS
-        yield "table", ("", claims)
-    yield "part", "How to read the tables"
-    yield "text", EXPLAINED
-    yield "text", STRUCTURES
-    for part, heading in PARTS.items():
+        page.part("The claims")
+        page.text(CLAIMS)
+        page.table(claims)
+    page.part("How to read the tables")
+    page.text(EXPLAINED)
+    page.text(STRUCTURES)
+    for part, title in PARTS.items():
         inside = [setting for setting in settings if setting.part == part and results.get(setting.key)]
         if inside:
-            yield "part", heading
+            page.part(title)
         for setting in inside:
-            yield from _section(setting, results[setting.key], out)
-    yield "part", "Time"
-    yield "text", "Processor time of all cells, one thread each."
-    yield "table", ("", tables.time_table(settings, results))
+            _write_setting(page, setting, results[setting.key], out)
+    page.part("Time")
+    page.text("Processor time of all cells, one thread each.")
+    page.table(tables.time_table(settings, results))
     missing = [*failures, *left_out(), *_unfinished(settings, results)]
     if missing:
-        yield "part", "Not complete"
-        yield "list", missing
+        page.part("Not complete")
+        page.items(missing)
+    write_text(out / "reproduction.md", "\n".join(page.markdown))
+    template = Template(files("kinfolk.experiments.reproduction").joinpath("template.html").read_text("utf-8"))
+    path = out / "reproduction.html"
+    write_text(path, template.substitute(links="".join(page.links), body="\n".join(page.html)))
+    return path
 
 
-def _section(setting: Setting, results: dict[str, Any], out: Path) -> Iterator[Block]:
+def _write_setting(page: _Page, setting: Setting, results: dict[str, Any], out: Path) -> None:
     """One setting: its note, tables and pictures."""
-    yield "heading", setting.title
-    yield "note", setting.note
-    yield _stored("", tables.error_table(setting, results), out, setting.key)
-    remarks = tables.remarks(results)
-    if remarks:
-        yield "list", remarks
-    recovery = tables.recovery_table(results)
-    if recovery.rows:
-        yield _stored("Structure recovered", recovery, out, f"{setting.key}-structure")
+    stem = str(out / "tables" / setting.key)
+    page.heading(setting.title)
+    page.text(setting.note, ' class="note"')
+    page.table(tables.error_table(setting, results), csv=Path(f"{stem}.csv"))
+    page.items(tables.remarks(results))
+    page.table(tables.recovery_table(results), "Structure recovered", csv=Path(f"{stem}-structure.csv"))
     if setting.part in ("birmingham", "parkinsons"):
         agreement = tables.agreement_table(setting, results)
-        if agreement.rows:
-            caption = f"Beside the yardstick, {yardstick(setting).words}"
-            yield _stored(caption, agreement, out, f"{setting.key}-agreement")
+        page.table(agreement, f"Beside the yardstick, {yardstick(setting).words}", csv=Path(f"{stem}-agreement.csv"))
     if setting.part == "birmingham":
-        caption = "The four lots with one training day, pooled"
-        yield _stored(caption, tables.sparse_table(results), out, f"{setting.key}-one-day")
+        few_rows = tables.sparse_table(results)
+        page.table(few_rows, "The four lots with one training day, pooled", csv=Path(f"{stem}-one-day.csv"))
     if any("structure" in cell for cells in results.values() for cell in cells.values()):
         stem = str(out / "figures" / setting.key)
-        yield "picture", structure_figure(setting, results, Path(f"{stem}-structures.png"))
+        page.picture(*structure_figure(setting, results, Path(f"{stem}-structures.png")))
         if setting.part == "wiener":
-            yield "picture", network_figure(setting, Path(f"{stem}-network.png"))
-            yield "picture", trace_figure(setting, results, Path(f"{stem}-traces.png"))
-
-
-def _stored(caption: str, table: tables.ResultTable, out: Path, name: str) -> Block:
-    """A table for the page, written as CSV on the way."""
-    write_text(out / "tables" / f"{name}.csv", table.csv())
-    return "table", (caption, table)
+            page.picture(*network_figure(setting, Path(f"{stem}-network.png")))
+            page.picture(*trace_figure(setting, results, Path(f"{stem}-traces.png")))
 
 
 def _unfinished(settings: list[Setting], results: Results) -> Iterator[str]:
@@ -117,36 +144,6 @@ def _unfinished(settings: list[Setting], results: Results) -> Iterator[str]:
         want = len(cells_of(setting))
         if have < want:
             yield f"{setting.title}: {have} of {want} cells of the full version are in these tables."
-
-
-def _markdown(kind: str, content: Any) -> str:
-    if kind == "table":
-        caption, table = content
-        return (f"{caption}:\n\n" if caption else "") + table.markdown()
-    if kind == "list":
-        return "".join(f"- {line}\n" for line in content)
-    return {"part": "## ", "heading": "### "}.get(kind, "") + f"{content}\n"
-
-
-def _html(kind: str, content: Any) -> str:
-    if kind == "table":
-        caption, table = content
-        return table.html(caption)
-    if kind == "picture":
-        path, caption = content
-        data = base64.b64encode(path.read_bytes()).decode()
-        text = escape(caption)
-        return f'<figure><img src="data:image/png;base64,{data}" alt="{text}"><figcaption>{text}</figcaption></figure>'
-    if kind == "list":
-        return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in content) + "</ul>"
-    if kind == "part":
-        return f'<h2 id="{_anchor(content)}">{escape(content)}</h2>'
-    element = {"heading": "<h3>{}</h3>", "text": "<p>{}</p>", "note": '<p class="note">{}</p>'}[kind]
-    return element.format(escape(content))
-
-
-def _anchor(heading: str) -> str:
-    return escape(heading.lower().replace(" ", "-"))
 
 
 def insert_tables(tables_file: Path, document: Path) -> None:
