@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, compare
 from kinfolk.baselines import Independent
 from kinfolk.explain.summary import account
-from kinfolk.judge.of_model import ALONG_GRAPH, is_map, judged_gains, verdict_of
+from kinfolk.judge.verdict import ALONG_GRAPH, is_map, judged_gains, verdict_of
 from kinfolk.methods.splines import SplineFeatures
 from kinfolk.report.summary import summarize
 from kinfolk.search.errors import Errors, chain_of_gains

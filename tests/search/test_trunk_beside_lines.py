@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from kinfolk import GAMTLCV, load
-from kinfolk.judge.of_model import composition
+from kinfolk.judge.verdict import composition
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
 from kinfolk.search.rbf_search import TaskRows

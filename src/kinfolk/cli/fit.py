@@ -16,8 +16,8 @@ from kinfolk.cli.tables import Training, in_database, open_table, read_files, tr
 from kinfolk.explain.summary import account, training_error
 from kinfolk.files import is_special
 from kinfolk.judge.contestants import find_method, with_known
-from kinfolk.judge.of_model import verdict_of
 from kinfolk.judge.tuning import cross_validated_error, fit_tuned, open_grid
+from kinfolk.judge.verdict import verdict_of
 from kinfolk.memory import in_words
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.registry import all_methods

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kinfolk.explain.groups import TaskGroups
-from kinfolk.judge.of_model import is_map, verdict_of
+from kinfolk.judge.verdict import is_map, verdict_of
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.rows.gram import Array, squared_errors
 from kinfolk.solvers.mixed import mixed_model

@@ -17,8 +17,18 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
 from kinfolk.judge.contestants import BOOSTING, TUNED, Contestant, Transformer, contestants
-from kinfolk.judge.of_model import constant_targets, graph_of, judged_gains, model_verdict
-from kinfolk.judge.verdict import AS_GOOD, HELPS, Verdict, as_good, chain_sentence, effect_of, sharing_sentence
+from kinfolk.judge.verdict import (
+    AS_GOOD,
+    Verdict,
+    as_good,
+    chain_sentence,
+    constant_targets,
+    graph_of,
+    graph_versus,
+    judged_gains,
+    model_verdict,
+    sharing_sentence,
+)
 from kinfolk.methods.model import Model
 from kinfolk.methods.ridges import Independent
 from kinfolk.methods.search_report import Gain
@@ -28,8 +38,7 @@ from kinfolk.rows.schema import Columns, ruled
 from kinfolk.rows.splits import fold_of_rows, in_order, trains
 from kinfolk.rows.table import Rows, read_rows
 from kinfolk.search.errors import Errors
-from kinfolk.solvers.tolerances import SAME_ERRORS
-from kinfolk.words import amount, counted, cut, decimals, html_table, percent
+from kinfolk.words import counted, cut, decimals, html_table, percent
 
 OWN = "independent"
 MEAN = "task-mean"
@@ -165,14 +174,7 @@ class Comparison:
             return ["Whether a graph helps is not known: no method with a graph was judged."]
         if best_graph is None or best_other is None or len(self.judged[best_graph].task_rows) < 2:
             return []
-        gain = self.gain(best_graph, best_other)
-        if abs(gain.mean) < SAME_ERRORS:
-            return [f"A graph does not add to it: {best_graph} has the error of {best_other}."]
-        size = amount(gain.mean, gain.standard_error)
-        if effect_of(gain) == HELPS:
-            return [f"A graph adds to it: {best_graph} lowers the error of {best_other}, the best without, by {size}."]
-        way = "lower" if gain.mean >= 0 else "higher"
-        return [f"A graph does not add clearly to it: {best_graph} has a {way} error than {best_other}, by {size}."]
+        return [graph_versus(self.gain(best_graph, best_other), best_graph, best_other)]
 
     def _why(self) -> str:
         best = next(iter(self.judged))

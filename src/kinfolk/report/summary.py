@@ -13,7 +13,7 @@ from kinfolk.explain.contributions import contributions
 from kinfolk.explain.groups import TaskGroups
 from kinfolk.explain.kin import kinship
 from kinfolk.explain.summary import SAID, standard_errors
-from kinfolk.judge.of_model import is_map, task_word
+from kinfolk.judge.verdict import is_map, task_word
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.plots import OUTLIER, PALETTE

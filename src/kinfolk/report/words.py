@@ -8,8 +8,17 @@ import numpy as np
 
 from kinfolk.explain.groups import TaskGroups
 from kinfolk.explain.summary import title
-from kinfolk.judge.of_model import constant_targets, has_lines_only, model_verdict, task_word, verdict_of
-from kinfolk.judge.verdict import HELPS, HURTS, STEPS, Verdict
+from kinfolk.judge.verdict import (
+    HELPS,
+    HURTS,
+    STEPS,
+    Verdict,
+    constant_targets,
+    has_lines_only,
+    model_verdict,
+    task_word,
+    verdict_of,
+)
 from kinfolk.methods.model import Model
 from kinfolk.report.errors import TaskErrors
 from kinfolk.report.plain import in_text, short
