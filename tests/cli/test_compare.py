@@ -130,6 +130,17 @@ def test_compare_in_python_is_a_table_a_verdict_and_a_page():
     assert "Use pooled" in repr(found) and ">pooled</td>" in found._repr_html_()
 
 
+def test_a_task_that_never_varies_is_named_and_not_judged():
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(30), 9)
+    X = rng.normal(size=(270, 6))
+    y = np.where(task == 3, 7.1, X.sum(axis=1) + rng.normal(size=270))
+    found = compare(np.column_stack([task, X]), y, task=0, methods=["independent", "mean-shrunk"], cv=3)
+    assert np.flatnonzero(found.constant).tolist() == [3]
+    whom = next(said for said in found.verdict if said.startswith("With mean-shrunk "))
+    assert "1 task has a target that never varies: 3." in whom
+
+
 def test_compare_takes_wide_targets_with_gaps():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(30, 2))

@@ -193,6 +193,14 @@ def test_progress_is_reported_for_every_point():
     assert [(s.stage, s.done, s.total) for s in steps] == [("tune", k + 1, 4) for k in range(4)]
 
 
+def test_points_that_tune_themselves_are_given_folds_to_do_so():
+    X, y = draw()
+    both = tune(Independent(task=0), {"penalty": [1.0, "cv"]}, X, y).cv_results_
+    for k, penalty in enumerate([1.0, "cv"]):
+        alone = tune(Independent(task=0), {"penalty": [penalty]}, X, y).cv_results_[0]
+        assert both[k]["message"] == "" and both[k]["error"] == alone["error"]
+
+
 def test_two_processes_find_the_same():
     X, y = draw()
     one = tune(Independent(task=0), {"penalty": PENALTIES}, X, y)

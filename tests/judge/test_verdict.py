@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kinfolk.judge.verdict import Verdict, as_good, chain_sentence, graph_sentence, sharing_sentence
+from kinfolk.judge.verdict import Verdict, as_good, chain_sentence, graph_sentence, graph_versus, sharing_sentence
 from kinfolk.methods.search_report import Gain
 from kinfolk.search.errors import Errors
 
@@ -164,6 +164,13 @@ def test_a_graph_with_a_small_share_is_a_map():
     assert graph_sentence(Gain(0.03, 0.01), 0.024).endswith("Read it as a map.")
     assert graph_sentence(Gain(0.001, 0.0001), 0.4).endswith("Read it as a map.")
     assert graph_sentence(Gain(-0.01, 0.01), None).startswith("The graph is a map only: with it the held-out error")
+
+
+def test_a_graph_versus_none_is_clear_or_it_is_not():
+    assert graph_versus(Gain(0.1, 0.01), "gamtl", "pooled").startswith("A graph adds to it: gamtl lowers the error of")
+    assert graph_versus(Gain(-0.1, 0.01), "gamtl", "pooled").startswith(
+        "A graph does not add clearly to it: gamtl has a higher error than pooled, by 10.0 %"
+    )
 
 
 def test_tasks_that_were_not_judged_do_not_count():
