@@ -40,7 +40,7 @@ from kinfolk.rows.table import Rows, read_rows
 from kinfolk.search.errors import Errors
 from kinfolk.words import counted, cut, decimals, html_table, percent
 
-OWN = "independent"
+INDEPENDENT = "independent"
 MEAN = "task-mean"
 SECONDS = 120.0  # of processor time for a method
 SECONDS_GRAPH = 900.0  # what the comparison is about gets the time that it needs
@@ -113,8 +113,8 @@ class Comparison:
             row = {"method": name, "shares": self._methods[name].shares, "rmse_tasks": errors.tasks()}
             row |= {"rmse_tasks_se": errors.tasks_error(), "rmse_pooled": errors.pooled()}
             row |= {"rmse_pooled_se": errors.pooled_error(), "seconds": seconds[name]}
-            if OWN in self.judged and name != OWN:
-                gain = self.gain(name, OWN)
+            if INDEPENDENT in self.judged and name != INDEPENDENT:
+                gain = self.gain(name, INDEPENDENT)
                 row |= {"gain_over_own": gain.mean, "gain_over_own_se": gain.standard_error}
             rows.append(row)
         skipped = [outcome for outcome in self.outcomes if outcome.errors is None]
@@ -131,12 +131,12 @@ class Comparison:
         return [*about, f"Use {self.use}{self._why()}.", *skipped]
 
     def _sharing(self) -> str:
-        sharing = [name for name in self.judged if name not in (OWN, MEAN)]
-        if OWN not in self.judged or not sharing:
+        sharing = [name for name in self.judged if name not in (INDEPENDENT, MEAN)]
+        if INDEPENDENT not in self.judged or not sharing:
             return "Whether sharing helps is not known: compare with independent and a method that shares."
         best = sharing[0]
-        tasks = int((self.judged[OWN].task_rows > 0).sum())
-        return sharing_sentence(self.gain(best, OWN), tasks, best, lines=self._methods[best].lines)
+        tasks = int((self.judged[INDEPENDENT].task_rows > 0).sum())
+        return sharing_sentence(self.gain(best, INDEPENDENT), tasks, best, lines=self._methods[best].lines)
 
     @property
     def gains(self) -> dict[str, Gain] | None:
@@ -152,14 +152,18 @@ class Comparison:
 
     def _for_whom(self) -> list[str]:
         """Who gains and who loses by the advice, if it shares anything."""
-        if OWN not in self.judged or self.use in (None, OWN, MEAN) or len(self.judged[OWN].task_rows) < 2:
+        if (
+            INDEPENDENT not in self.judged
+            or self.use in (None, INDEPENDENT, MEAN)
+            or len(self.judged[INDEPENDENT].task_rows) < 2
+        ):
             return []
         assert self.use is not None
         errors = self.judged[self.use]
-        own = self.judged[OWN]
-        names = self.names or [str(t) for t in range(len(own.task_rows))]
-        chance = errors.chance_of_rise(own)
-        verdict = Verdict.of(errors.by_task(), own.by_task(), names, chance=chance, constant=self.constant)
+        ridge = self.judged[INDEPENDENT]
+        names = self.names or [str(t) for t in range(len(ridge.task_rows))]
+        chance = errors.chance_of_rise(ridge)
+        verdict = Verdict.of(errors.by_task(), ridge.by_task(), names, chance=chance, constant=self.constant)
         return [] if verdict is None else [f"With {self.use} {verdict.for_whom()}"]
 
     def _graph(self) -> list[str]:

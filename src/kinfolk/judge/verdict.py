@@ -232,7 +232,7 @@ class Verdict:
     Attributes
     ----------
     gain : relative fall of the error, mean over tasks
-    errors, own : (T,), of the model and of the ridge per task, in units of the target; NaN where one is not known
+    errors, ridge : (T,), of the model and of the ridge per task, in units of the target; NaN where one is not known
     names : of the tasks, as they stand in sentences
     chance : (T,), probability of such a rise by chance, NaN where it is unknown
     constant : (T,), tasks whose target never varies: they are named, not judged
@@ -244,7 +244,7 @@ class Verdict:
 
     gain: Gain
     errors: Array
-    own: Array
+    ridge: Array
     names: Sequence[str]
     chance: Array
     constant: NDArray[np.bool_]
@@ -257,7 +257,7 @@ class Verdict:
     def of(
         cls,
         errors: Array,
-        own: Array,
+        ridge: Array,
         names: Sequence[str],
         gain: Gain | None = None,
         *,
@@ -266,13 +266,13 @@ class Verdict:
         **about: Any,
     ) -> Self | None:
         """From the held-out errors of a model and of a ridge per task, both (T,); None if no task has both."""
-        judged = np.isfinite(errors) & np.isfinite(own)
+        judged = np.isfinite(errors) & np.isfinite(ridge)
         if not judged.any():
             return None
-        gain = gain or paired_gain(own[judged] ** 2, errors[judged] ** 2, np.ones(int(judged.sum())))
+        gain = gain or paired_gain(ridge[judged] ** 2, errors[judged] ** 2, np.ones(int(judged.sum())))
         chance = np.full(len(errors), np.nan) if chance is None else chance
         constant = np.zeros(len(errors), bool) if constant is None else constant
-        return cls(gain, errors, own, names, chance, constant, **about)
+        return cls(gain, errors, ridge, names, chance, constant, **about)
 
     @property
     def effect(self) -> str:
@@ -282,7 +282,7 @@ class Verdict:
     @property
     def judged(self) -> NDArray[np.bool_]:
         """Tasks (T,) with both errors."""
-        return np.isfinite(self.errors) & np.isfinite(self.own)
+        return np.isfinite(self.errors) & np.isfinite(self.ridge)
 
     @property
     def tasks(self) -> int:
@@ -297,7 +297,7 @@ class Verdict:
     @property
     def rise(self) -> Array:
         """How far (T,) the error of every task lies above that of its own ridge; 0 for others."""
-        return np.where(self.varying, np.nan_to_num(self.errors) - np.nan_to_num(self.own), 0.0)
+        return np.where(self.varying, np.nan_to_num(self.errors) - np.nan_to_num(self.ridge), 0.0)
 
     def losers(self, *, clearly: bool) -> list[int]:
         """Tasks whose error is higher by `LOSS` or more than on their own, the largest loss first.
@@ -310,7 +310,7 @@ class Verdict:
         clear = np.zeros(len(tested), bool)
         if tested.any():
             clear[tested] = stats.false_discovery_control(self.chance[tested]) <= FALSE
-        large = (self.rise > 0) & (self.rise >= LOSS * np.nan_to_num(self.own))
+        large = (self.rise > 0) & (self.rise >= LOSS * np.nan_to_num(self.ridge))
         lost = np.flatnonzero(large & (clear == clearly))
         return lost[np.argsort(-self.rise[lost], kind="stable")].tolist()
 
@@ -332,12 +332,12 @@ class Verdict:
 
     def _rise(self, t: int) -> str:
         """A task and its two errors, in units of the target."""
-        return f"{self.names[t]} ({written(float(self.errors[t]))} instead of {written(float(self.own[t]))})"
+        return f"{self.names[t]} ({written(float(self.errors[t]))} instead of {written(float(self.ridge[t]))})"
 
     def _not_judged(self) -> list[str]:
         """Tasks that are in no count: without variation, with a single row, without rows that were held out."""
         held_out = np.isfinite(self.errors)
-        single = int((held_out & ~np.isfinite(self.own) & ~self.constant).sum())
+        single = int((held_out & ~np.isfinite(self.ridge) & ~self.constant).sum())
         unseen = int((~held_out & ~self.constant).sum())
         constant = [self.names[t] for t in np.flatnonzero(self.constant).tolist()]
         sentences = []
@@ -470,7 +470,7 @@ def _remarks_of_search(model: Model, report: SearchReport) -> list[str]:
         sentence = f"Rows of a task follow each other by {time!r}: to predict later ones, fit with time={time!r} "
         sentences.append(f"{sentence}(--time), so that folds are judged by what follows.")
     if report.trees is not None and np.isfinite(report.trees.gain.standard_error):
-        sentences.append(trunk_sentence(report.trees.gain, model))
+        sentences.append(trees_sentence(report.trees.gain, model))
     return sentences
 
 
@@ -500,25 +500,25 @@ def is_map(model: Model) -> bool:
     return not (report.graph_helps and graph_helps(report.graph_gain, composition(model)[ALONG_GRAPH]))
 
 
-def trunk_sentence(gain: Gain, model: Model) -> str:
-    """How much of the predictions comes from boosted trees, or another trunk, and why there is none of it."""
+def trees_sentence(gain: Gain, model: Model) -> str:
+    """How much of the predictions comes from boosted trees, or a given regressor, and why there is none of it."""
     if model.trunk is None:
         return f"Boosted trees are left out: {without_gain(gain, 'them')} so predictions do without them."
     shares = composition(model)
     parts = listed([f"{100 * share:.0f} % {source}" for source, share in shares.items() if share >= LEAST_SHARE])
     does = "help" if gain.mean >= NOTICEABLE else "make next to no difference"
-    return f"{trunk_word(model).capitalize()} {does}: predictions are {parts}."
+    return f"{trees_word(model).capitalize()} {does}: predictions are {parts}."
 
 
-def trunk_word(model: Model) -> str:
+def trees_word(model: Model) -> str:
     """What stands beside the lines, in words: boosted trees, or the regressor that was given."""
     return BOOSTED if model.trunk is None or isinstance(model.trunk.regressor, BoostedTrees) else GIVEN
 
 
 def composition(model: Model) -> dict[str, float]:
-    """How much of the predictions, mean over tasks, is the trunk, the graph's, common to all tasks, and own data."""
-    trunk = np.zeros(int(model.seen.sum())) if model.trunk is None else model.trunk.shares[model.seen]
-    found = {trunk_word(model): float(trunk.mean()), ALONG_GRAPH: 0.0, "common to all tasks": 0.0, "own data": 0.0}
+    """Shares of the predictions by source, mean over tasks: trees, along the graph, common to all tasks, own data."""
+    trees = np.zeros(int(model.seen.sum())) if model.trunk is None else model.trunk.shares[model.seen]
+    shares = {trees_word(model): float(trees.mean()), ALONG_GRAPH: 0.0, "common to all tasks": 0.0, "own data": 0.0}
     for part in model.parts:
-        found[part.coupling.source] += float(np.mean((1 - trunk) * part.shares))
-    return found
+        shares[part.coupling.source] += float(np.mean((1 - trees) * part.shares))
+    return shares
