@@ -455,7 +455,7 @@ class Model:
         std[old] = known.std(X[old], among_seen[old])
         if not old.all():
             lines = 1.0 if self.trunk is None else 1 - self.trunk.share  # a trunk is the same for all strangers
-            std[~old] = known.of_strangers(X[~old], lines)
+            std[~old] = known.of_new_tasks(X[~old], lines)
         if self.trunk is not None:
             std[self.trunk.reaches(X)] *= self._beside_trunk
         return std

@@ -94,41 +94,41 @@ class RandomSlopes(MultiTaskRegressor):
         if gram.n.sum() <= 1 and gram.n_tasks == 1:
             raise ValueError("got n_samples=1, but a mixed model needs at least 2 rows")
         treatment = RANDOM_INTERCEPTS[self.intercept]
-        found, noise = self._with_noise(gram)
-        self._warn_of(found)
+        effects, noise = self._with_noise(gram)
+        self._warn_of(effects)
         equations = about_weighted_mean(gram, treatment, noise)
-        settled = found.converged and not found.bounded
-        coupling = _hub(found, None if (noise == 1).all() else 1 / noise)
-        V = equations.unknowns(found.coef, found.intercept)
+        settled = effects.converged and not effects.bounded
+        coupling = _hub(effects, None if (noise == 1).all() else 1 / noise)
+        V = equations.unknowns(effects.coef, effects.intercept)
         return Model.of(
             gram,
-            found.coef,
-            found.intercept,
-            population=Population(found.mean, found.intercept_mean),
+            effects.coef,
+            effects.intercept,
+            population=Population(effects.mean, effects.intercept_mean),
             parts=(Part.of(self.name, coupling, equations, V, treatment),),
-            course=Course({"gradient": found.residual}, -found.history, len(found.history), settled),
-            relevance=found.relevance,
+            course=Course({"gradient": effects.residual}, -effects.history, len(effects.history), settled),
+            relevance=effects.relevance,
             extras={
-                "covariance_": ByFeature(found.covariance),
-                "intercept_sd_": found.intercept_sd,
-                "sigma2_": found.sigma2,
-                "noise_": ByTask(found.sigma2 * noise),
-                "log_likelihood_": float(found.history[-1]),
+                "covariance_": ByFeature(effects.covariance),
+                "intercept_sd_": effects.intercept_sd,
+                "sigma2_": effects.sigma2,
+                "noise_": ByTask(effects.sigma2 * noise),
+                "log_likelihood_": float(effects.history[-1]),
             },
         )
 
     def _with_noise(self, gram: GramStats) -> tuple[MixedModel, Array]:
         """The mixed model, and the noise of every task over that of a typical one."""
-        found = self._fitted(gram)
+        effects = self._fitted(gram)
         noise = np.ones(gram.n_tasks)
         for _ in range(NOISE_ROUNDS if self.noise == "task" else 0):
             before = noise
             equations = about_weighted_mean(gram, RANDOM_INTERCEPTS[self.intercept], before)
-            noise = noise_by_task(gram, found, equations, before)
+            noise = noise_by_task(gram, effects, equations, before)
             if (noise == before).all():  # the model is at hand
                 break
-            found = self._fitted(gram.scaled(1 / noise), near=found)
-        return found, noise
+            effects = self._fitted(gram.scaled(1 / noise), near=effects)
+        return effects, noise
 
     def _fitted(self, gram: GramStats, near: MixedModel | None = None) -> MixedModel:
         if self.covariance == "full" and near is None:
@@ -165,7 +165,7 @@ def about_weighted_mean(gram: GramStats, treatment: str, noise: Array) -> Normal
     return normal_equations(gram, treatment, origin=(weighted.x0[0], float(weighted.y0[0])))
 
 
-def noise_by_task(gram: GramStats, found: MixedModel, equations: NormalEquations, before: Array) -> Array:
+def noise_by_task(gram: GramStats, effects: MixedModel, equations: NormalEquations, before: Array) -> Array:
     """The noise of every task (T,) over that of a typical one, from the residuals of a mixed model.
 
     With H_t = K_t G_t, as the BLUP takes the rows of a task, the residuals r_t of the right model have the expectation
@@ -174,9 +174,9 @@ def noise_by_task(gram: GramStats, found: MixedModel, equations: NormalEquations
     """
     if gram.n_tasks < FEWEST_TASKS:
         return before
-    used = np.einsum("tpq,tqp->t", _hub(found, 1 / before).inverse(equations).K, equations.G)
+    used = np.einsum("tpq,tqp->t", _hub(effects, 1 / before).inverse(equations).K, equations.G)
     freedom = np.maximum(gram.n - used - (not equations.has_ones), 0.0)
-    squares = squared_errors(gram, found.coef, found.intercept)
+    squares = squared_errors(gram, effects.coef, effects.intercept)
     size = float(gram.yy.sum() + gram.n @ gram.y_mean**2)
     if squares.sum() <= LAST_DIGIT**2 * size * max(float(freedom.sum()), TINY):  # rounding is no noise
         return before
@@ -187,6 +187,6 @@ def noise_by_task(gram: GramStats, found: MixedModel, equations: NormalEquations
     return np.asarray(noise * (gram.n / noise).sum() / gram.n.sum())
 
 
-def _hub(found: MixedModel, weights: Array | None = None) -> Hub:
+def _hub(effects: MixedModel, weights: Array | None = None) -> Hub:
     # The fixed effects have no penalty of their own: R = 0.
-    return Hub(found.relative_covariance, np.zeros_like(found.relative_covariance), weights)
+    return Hub(effects.relative_covariance, np.zeros_like(effects.relative_covariance), weights)

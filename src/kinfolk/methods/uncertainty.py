@@ -68,8 +68,8 @@ class HeldOut:
 
     def attributes(self) -> dict[str, Array]:
         """The fitted attributes that tell this."""
-        found = {"cv_errors_": self.errors}
-        return found if self.without_graph is None else found | {"limit_errors_": self.without_graph}
+        errors = {"cv_errors_": self.errors}
+        return errors if self.without_graph is None else errors | {"limit_errors_": self.without_graph}
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +107,8 @@ class PartErrors:
         # Each task costs p solves: those asked for before are kept.
         missing = np.array([t for t in tasks.tolist() if t not in self._kept], dtype=np.intp)
         if len(missing):
-            found = self.part.inverse.diagonal(missing, self.scatter)
-            self._kept.update(zip(missing.tolist(), zip(*found, strict=True), strict=True))
+            blocks = self.part.inverse.diagonal(missing, self.scatter)
+            self._kept.update(zip(missing.tolist(), zip(*blocks, strict=True), strict=True))
         return ErrorBlocks(*(np.stack(block) for block in zip(*(self._kept[t] for t in tasks.tolist()), strict=True)))
 
     @cached_property
@@ -159,8 +159,8 @@ class Uncertainty:
         _, noise, pulled = errors.blocks(tasks)
         return self.noise[tasks, None, None] * noise + pulled
 
-    def of_strangers(self, X: Array, lines: float = 1.0) -> Array:
-        """Standard deviation at rows of tasks nobody has seen, of whose prediction lines have that share."""
+    def of_new_tasks(self, X: Array, lines: float = 1.0) -> Array:
+        """Standard deviation at rows of tasks that fit has not seen, of whose prediction lines have that share."""
         rows = np.column_stack([X - self.law.x0, np.ones(len(X))])
         between = deviations(rows, (self.law.covariance + self.law.mean_error)[None])
         std = np.hypot(np.sqrt(self.noise.mean()), lines * between)
@@ -279,13 +279,13 @@ def relative_noise(
     expected = np.sum([errors.part.shares * errors.residuals(rows, law.noise) for errors in parts], axis=0)
     free = expected > LEAST_FREEDOM * np.maximum(rows, 1.0)  # rounding leaves a little where nothing is left
     ratio = np.divide(squares / law.noise, expected, out=np.zeros_like(expected), where=free)
-    found = moderated(ratio, np.where(free, np.minimum(expected, rows), 0.0))
+    relative = moderated(ratio, np.where(free, np.minimum(expected, rows), 0.0))
     # Residuals that are too large for the law by more than chance, of a model without intercept, say, count as noise.
     total = float(expected.sum())
     misfit = float(squares.sum()) / law.noise - total
     if misfit <= MISFIT * np.sqrt(2 * total):
-        return found, 0.0
-    return found, law.noise * misfit / max(float(rows.sum()), 1.0)
+        return relative, 0.0
+    return relative, law.noise * misfit / max(float(rows.sum()), 1.0)
 
 
 def new_rows(part: LinearMap, n: Array) -> Array:

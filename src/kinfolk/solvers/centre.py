@@ -74,8 +74,8 @@ def blocks_around_centre(G: Array, P: Array) -> Blocks:
     D = C.copy()
     H = G @ C
     if large.any():
-        found = _precise_blocks(G[large] if G.strides[0] else G[: large.sum()], s, U)
-        for whole, part in zip((K, C, D, H), found, strict=True):
+        precise = _precise_blocks(G[large] if G.strides[0] else G[: large.sum()], s, U)
+        for whole, part in zip((K, C, D, H), precise, strict=True):
             whole[large] = part
     return Blocks(K, C, D, H)
 

@@ -158,18 +158,18 @@ def search(error: Callable[[float], float], start: Sequence[float] = START) -> t
     >>> search(lambda m: abs(np.log10(m) - 4))[0]
     10000.0
     """
-    found = {m: error(m) for m in start}
+    error_at = {m: error(m) for m in start}
     for ratio in (10**0.5, 10**-0.5):
         while True:
-            multiples = sorted(found, reverse=ratio < 1)
+            multiples = sorted(error_at, reverse=ratio < 1)
             inner, edge = multiples[-2:]
-            best = min(found.values())
-            if found[edge] > best or found[inner] - best <= GAIN * best or not 1 / WIDEST < edge < WIDEST:
+            best = min(error_at.values())
+            if error_at[edge] > best or error_at[inner] - best <= GAIN * best or not 1 / WIDEST < edge < WIDEST:
                 break
             beyond = float(f"{edge * ratio:.6g}")
-            found[beyond] = error(beyond)
-    penalties = np.array(sorted(found))
-    errors = np.array([found[m] for m in penalties])
+            error_at[beyond] = error(beyond)
+    penalties = np.array(sorted(error_at))
+    errors = np.array([error_at[m] for m in penalties])
     # Of equals the largest: where nothing is gained, the simpler model.
     return float(penalties[errors <= (1 + SAME_ERRORS) * errors.min()][-1]), penalties, errors
 

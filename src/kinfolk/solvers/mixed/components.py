@@ -68,8 +68,8 @@ def integrated_components(gram: GramStats, noise: Array | None = None) -> Varian
     Two rows for each of four tasks, no noise, the slopes 1, 2, 3 and 4: nothing but their differences is known.
 
     >>> X, y = np.tile([[-1.0], [1.0]], (4, 1)), np.array([-1.0, 1, -2, 2, -3, 3, -4, 4])
-    >>> found = integrated_components(GramStats.from_rows(X, y, np.repeat(np.arange(4), 2)))
-    >>> found.mean.round(2), bool(found.covariance[0, 0] > 1)
+    >>> law = integrated_components(GramStats.from_rows(X, y, np.repeat(np.arange(4), 2)))
+    >>> law.mean.round(2), bool(law.covariance[0, 0] > 1)
     (array([2.5, 0. ]), True)
     """
     if gram.n_tasks > MOST_TASKS:
@@ -80,12 +80,12 @@ def integrated_components(gram: GramStats, noise: Array | None = None) -> Varian
     data = compress(equations, np.diag(unit), gram.n, np.pad(gram.common(), (0, 1)))
     around_mean = gram.n_tasks >= FEWEST and 2 * data.basis.shape[1] <= data.N
     shape = _shape(data, maximise(data, diagonal=True, tol=MIXED_MODEL, max_iter=STEPS).value) if around_mean else None
-    found = _integrated(_Spectral.of(data, shape))
+    posterior = _integrated(_Spectral.of(data, shape))
     return VarianceComponents(
-        found.noise,
-        unit * found.mean,
-        found.between * np.diag(unit**2 * (np.ones_like(unit) if shape is None else shape)),
-        unit[:, None] * found.mean_error * unit,
+        posterior.noise,
+        unit * posterior.mean,
+        posterior.between * np.diag(unit**2 * (np.ones_like(unit) if shape is None else shape)),
+        unit[:, None] * posterior.mean_error * unit,
         equations.x0[0],
         float(equations.y0[0]),
     )
@@ -178,8 +178,8 @@ def _integrated(tasks: _Spectral) -> _Posterior:
     centre = -np.log(max(tasks.per_row, TINY))
     nodes = np.linspace(centre - WIDEST, centre + WIDEST, NODES)
     for _ in range(PASSES):
-        found = [tasks.at(node) for node in nodes]
-        posterior = np.array([one[0] for one in found])
+        log_posterior, squares, means, errors = zip(*(tasks.at(node) for node in nodes), strict=True)
+        posterior = np.array(log_posterior)
         counts = np.flatnonzero(posterior >= posterior.max() - NEGLIGIBLE)
         low, high = nodes[max(counts[0] - 1, 0)], nodes[min(counts[-1] + 1, NODES - 1)]
         last, nodes = nodes, np.linspace(low, high, NODES)
@@ -187,11 +187,11 @@ def _integrated(tasks: _Spectral) -> _Posterior:
     weight /= weight.sum()
     freedom = tasks.freedom
     # The mean of sigma2 given kappa; of less than three degrees of freedom it has none worth the name.
-    sigma2 = np.array([one[1] for one in found]) / max(freedom - 2, freedom / 3)
+    sigma2 = np.array(squares) / max(freedom - 2, freedom / 3)
     U = tasks.basis
     return _Posterior(
         float(weight @ sigma2),
         float(weight @ (sigma2 * np.exp(last))),
-        np.tensordot(weight, [one[2] for one in found], axes=1),
-        U @ np.tensordot(weight * sigma2, [one[3] for one in found], axes=1) @ U.T,
+        np.tensordot(weight, means, axes=1),
+        U @ np.tensordot(weight * sigma2, errors, axes=1) @ U.T,
     )

@@ -20,7 +20,6 @@ from kinfolk.solvers.solution import Solution
 from kinfolk.solvers.tolerances import LAST_DIGIT, MIXED_MODEL
 
 SATURATED_NOISE = 0.01  # least sigma2 over the variance within tasks, where rows do not tell the noise
-COVARIANCES = ("diagonal", "full")
 RANDOM_INTERCEPTS = {"random": "coupled", "free": "free"}  # to the normal equations that serve them
 
 
@@ -104,7 +103,6 @@ def mixed_model(
     >>> model.mean.round(6), model.relevance.round(3), model.intercept.round(6)
     (array([2.]), array([0.]), array([1., 4.]))
     """
-    _check_choices(covariance, intercept)
     key = ("mixed model", covariance, intercept, tol, max_iter, near is None)
     return gram.once(key, lambda: _fitted(gram, covariance == "diagonal", intercept, tol, max_iter, near))
 
@@ -129,10 +127,10 @@ def _fitted(
         within = float(gram.yy.sum()) / max(float(np.maximum(gram.n - 1, 0.0).sum()), 1.0)
         data = replace(data, least_noise=max(data.least_noise, SATURATED_NOISE * within))
     start = None if near is None else _without_units(near.relative_covariance, units)
-    found = maximise(data, diagonal=diagonal, tol=tol, max_iter=max_iter, near=start)
-    at_least = found.value.sigma2 <= data.least_noise
-    found = replace(found, converged=found.converged or (at_least and not saturated))
-    return _in_units(gram, equations, units, found, bounded=saturated and at_least)
+    solution = maximise(data, diagonal=diagonal, tol=tol, max_iter=max_iter, near=start)
+    at_least = solution.value.sigma2 <= data.least_noise
+    solution = replace(solution, converged=solution.converged or (at_least and not saturated))
+    return _in_units(gram, equations, units, solution, bounded=saturated and at_least)
 
 
 def _without_units(covariance: Array, units: Array) -> Array:
@@ -144,9 +142,9 @@ def _without_units(covariance: Array, units: Array) -> Array:
 
 
 def _in_units(
-    gram: GramStats, equations: NormalEquations, units: Array, found: Solution, *, bounded: bool
+    gram: GramStats, equations: NormalEquations, units: Array, solution: Solution, *, bounded: bool
 ) -> MixedModel:
-    state: Likelihood = found.value
+    state: Likelihood = solution.value
     d = gram.n_features
     W, c = equations.coefficients((state.mean + state.g @ state.P) @ units.T)
     mean = units @ state.mean
@@ -173,17 +171,8 @@ def _in_units(
         intercept=c,
         scale=scale,
         relative_covariance=relative,
-        history=found.history,
-        converged=found.converged,
-        residual=found.residual,
+        history=solution.history,
+        converged=solution.converged,
+        residual=solution.residual,
         bounded=bounded,
     )
-
-
-def _check_choices(covariance: str, intercept: str) -> None:
-    for name, value, allowed in (
-        ("covariance", covariance, COVARIANCES),
-        ("intercept", intercept, tuple(RANDOM_INTERCEPTS)),
-    ):
-        if value not in allowed:
-            raise ValueError(f"{name}={value!r}: choose one of {', '.join(map(repr, allowed))}")

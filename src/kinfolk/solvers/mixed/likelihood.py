@@ -129,7 +129,7 @@ def _blocks(rank: NDArray[np.intp], p: int) -> list[tuple[NDArray[np.intp], int]
     """
     ranks = np.maximum(rank, 1)
     order = np.argsort(ranks, kind="stable")
-    found = []
+    blocks = []
     start = 0
     distinct, first = np.unique(ranks[order], return_index=True)
     ends = [*first[1:].tolist(), len(order)]
@@ -139,9 +139,9 @@ def _blocks(rank: NDArray[np.intp], p: int) -> list[tuple[NDArray[np.intp], int]
         if wider and (end - start) * wider * p * (p + 2 * q) < BLOCK_COSTS:
             continue
         parts = np.split(order[start:end], range(BLOCK, end - start, BLOCK))
-        found += [(part, q) for part in parts]
+        blocks += [(part, q) for part in parts]
         start = end
-    return found
+    return blocks
 
 
 def evaluate(data: Compressed, factor: Array) -> Likelihood:

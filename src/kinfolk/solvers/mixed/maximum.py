@@ -174,8 +174,8 @@ def _quasi_newton(
     Y = (vector / np.sqrt(1 + np.maximum(value, 0.0))) @ vector.T @ start.factor
     x = np.diagonal(Y).copy() if diagonal else Y.ravel()
     options = {"maxiter": max_iter, "maxfun": 3 * max_iter, "gtol": tol, "ftol": LAST_DIGIT, "maxcor": 20}
-    found = state_at(minimize(function, x, jac=True, method="L-BFGS-B", callback=keep, options=options).x)
-    return found if np.isfinite(found.deviance) else start
+    end = state_at(minimize(function, x, jac=True, method="L-BFGS-B", callback=keep, options=options).x)
+    return end if np.isfinite(end.deviance) else start
 
 
 def _without_negligible(data: Compressed, state: Likelihood) -> Likelihood:
