@@ -5,7 +5,7 @@ import time
 import warnings
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from typing import get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,8 @@ from stored_models import TABLE, fitted
 
 from kinfolk import GAMTLCV
 from kinfolk.baselines import Independent
-from kinfolk.declared import annotated, held_by
+from kinfolk.declared import annotated, fits, held_by
+from kinfolk.methods.couplings import Alone, Coupling
 from kinfolk.methods.trunk import BoostedTrees
 from kinfolk.store import ModelFileError, load, save
 from kinfolk.store.classes import RECORDS
@@ -258,6 +259,21 @@ def test_only_records_of_the_package_that_declare_their_fields_are_read_from_fil
         assert record.__module__.startswith("kinfolk.") and record.__name__ == name
         assert is_dataclass(record) or issubclass(record, tuple)
         assert "__held__" in vars(record)
+
+
+def test_every_annotation_of_every_record_can_be_checked():
+    hints = {(record, name): hint for record in RECORDS.values() for name, hint in annotated(record).items()}
+    strange = {where for where, hint in hints.items() if fits(object(), hint)}
+    assert {hints[where] for where in strange} <= {Any}
+
+
+@pytest.mark.parametrize("value", [True, np.True_, "1", None, [1.0]], ids=repr)
+def test_what_is_no_number_fits_no_number(value):
+    assert not fits(value, float) and not fits(value, int)
+
+
+def test_what_has_the_members_of_a_protocol_fits_it():
+    assert fits(Alone(1.0), Coupling) and not fits(np.eye(2), Coupling)
 
 
 def test_declarations_name_fields():

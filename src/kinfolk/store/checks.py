@@ -192,9 +192,8 @@ def _check_report(report: SearchReport, sizes: dict[str, int]) -> None:
 
 def _check_by_task(entry: ByTask, T: int, name: str) -> None:
     """An attribute with an entry per task along its axis."""
-    values, axis = entry.values, entry.axis
-    shape = values.shape if isinstance(values, np.ndarray) and values.dtype.kind in "fiub" else ()
-    require(type(axis) is int and 0 <= axis < len(shape) and shape[axis] == T, f"the attribute {name!r} of {T} tasks")
+    shape = entry.values.shape if entry.values.dtype.kind in "fiub" else ()
+    require(0 <= entry.axis < len(shape) and shape[entry.axis] == T, f"the attribute {name!r} of {T} tasks")
 
 
 def check_columns(columns: Columns, d: int) -> int:
