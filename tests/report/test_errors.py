@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import clone
 
 from kinfolk import GAMTL, GAMTLCV
-from kinfolk.baselines import Independent
+from kinfolk.baselines import Independent, Pooled
 from kinfolk.report.errors import same_rows, task_errors
 from kinfolk.rows.splits import fold_of_rows, in_order
 from kinfolk.rows.table import read_rows
@@ -72,6 +72,25 @@ def test_a_model_that_searched_brings_its_own_errors(data):
     found = errors_of(model, table, y)
     np.testing.assert_array_equal(found.model, model.cv_errors_)
     np.testing.assert_array_equal(found.others["without graph"], model.limit_errors_)
+    np.testing.assert_array_equal(found.own, model.own_errors_)
+
+
+def test_a_model_that_searched_stands_beside_common_slopes_on_its_own_folds(data):
+    table, y = data
+    fold = np.arange(len(y)) % 3
+    cv = [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(3)]
+    left = np.empty(len(y))
+    grid = {"strengths": (1.0,), "ridges": (1.0,), "anchors": (0.0,), "metrics": ("identity",)}
+    model = GAMTLCV(task="who", cv=cv, trunk=None, nonlinear=False, **grid).fit(table, y)
+    (row,) = [row for row in model.cv_results_ if row["name"] == "pooled, own intercepts"]
+    for train, test in cv:
+        pooled = Pooled(task="who", penalty=row["penalty"], extrapolate="linear").fit(table.iloc[train], y[train])
+        left[test] = pooled.predict(table.iloc[test]) - y[test]
+    codes = np.searchsorted(model.tasks_, table["who"])
+    expected = np.sqrt(np.bincount(codes, left**2) / np.bincount(codes))
+    pooled = errors_of(model, table, y).pooled
+    np.testing.assert_allclose(pooled, expected, rtol=0.01)  # features have other units in the search
+    assert pooled.mean() == pytest.approx(row["rmse_tasks"])
 
 
 def test_a_penalty_by_folds_is_chosen_inside_every_fold(data):
@@ -104,7 +123,7 @@ def test_a_model_fitted_in_time_stands_beside_a_ridge_on_its_own_folds(data):
     found = errors_of(model, table, y)
     np.testing.assert_array_equal(found.model, model.cv_errors_)
     np.testing.assert_array_equal(found.own, model.own_errors_)
-    assert "the folds of its fit" in found.protocol
+    assert "on the folds of the fit" in found.protocol
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # few times, and one line for all

@@ -84,7 +84,7 @@ class ByFeature:
         return ByFeature(grown)
 
 
-@holds(errors="T any >=0", chance="T any >=0 <=1", gain="record")
+@holds(errors="T any >=0", chance="T any >=0 <=1", common_slopes="T any >=0", gain="record")
 @dataclass(frozen=True, eq=False)
 class VersusRidge:
     """The model beside a ridge per task on the same folds.
@@ -95,11 +95,14 @@ class VersusRidge:
     gain : what the model gains over it
     chance : (T,), probability that the error of the model lies so far above that of the ridge by chance; None in files
         of earlier versions
+    common_slopes : (T,), held-out RMSE of one set of slopes for all tasks, with a level for each; None in such files,
+        and where it was not tried on all folds
     """
 
     errors: Array
     gain: Gain
     chance: Array | None = None
+    common_slopes: Array | None = None
 
     def attributes(self) -> dict[str, Any]:
         """These as fitted attributes."""
@@ -203,7 +206,8 @@ class SearchReport:
         # Gains are means over the tasks of fit, and stay.
         if ridge is not None:
             chance = None if ridge.chance is None else change(ridge.chance)
-            ridge = replace(ridge, errors=change(ridge.errors), chance=chance)
+            common_slopes = None if ridge.common_slopes is None else change(ridge.common_slopes)
+            ridge = replace(ridge, errors=change(ridge.errors), chance=chance, common_slopes=common_slopes)
         return replace(self, shares=change(self.shares), versus_ridge=ridge)
 
     def attributes(self) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.base import clone
 from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Model
 from kinfolk.methods.ridges import Independent, Pooled
+from kinfolk.methods.search_report import VersusRidge
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
@@ -71,19 +71,42 @@ def task_errors(
     assert model.columns is not None
     if model.gram is not None and not same_rows(model.gram, gram, learned=model.columns.learns):
         return _on_new_rows(model, model.gram, rows, gram.reindex(model.labels))
-    folds = _folds(model, rows, X, gram, groups)
+    if model.held_out is not None and model.report is not None and model.report.versus_ridge is not None:
+        return _of_search(model, model.held_out, model.report.versus_ridge, model.report.n_splits)
+    return _cross_validated(model, rows, X, gram, groups, callback)
+
+
+def _of_search(model: Model, held_out: HeldOut, ridge: VersusRidge, folds: int | None) -> TaskErrors:
+    """The errors by which a model chose its parameters, and those of the two ridges on the same folds."""
+    lines = ", the ridges without curves" if model.curve_terms else ""
+    protocol = (
+        f"{folds}-fold cross-validation, on the folds of the fit. The model chose its parameters on these, so its "
+        f"errors are a little too good; so do the two ridges theirs. All on the same features{lines}."
+    )
+    common_slopes = np.full(len(ridge.errors), np.nan) if ridge.common_slopes is None else ridge.common_slopes
+    others = {} if held_out.without_graph is None else {"without graph": held_out.without_graph}
+    return TaskErrors(held_out.errors, ridge.errors, common_slopes, protocol, others, ridge.chance, of_fit=True)
+
+
+def _cross_validated(
+    model: Model, rows: Rows, X: Array, gram: GramStats, groups: Any, callback: Callback | None
+) -> TaskErrors:
+    """The errors of a model that is refitted in every fold."""
+    cv = FOLDS if gram.n_tasks <= MANY else FOLDS_MANY
+    if groups is not None and not isinstance(groups, InTime):
+        cv = min(cv, len(np.unique(np.asarray(groups))))
+    assert model.columns is not None
+    folds = model.columns.folds_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=0)
     whole = "whole groups of rows" if groups is not None else "the rows of each task spread over the folds"
     whole = "in time, each fold trained on what was before it" if isinstance(groups, InTime) else whole
     common = f"{len(folds)}-fold cross-validation on the rows given, {whole}"
     own, pooled = (errors.among(folds.has_both()) for errors in _ridges(folds, model.curve_terms))
-    if model.held_out is not None and model.held_out.without_graph is not None:
-        return _of_own_folds(model, model.held_out, own, pooled, common)
     method = clone(model.method)
     rounds = ""
     if gram.n_tasks > MANY and "max_iter" in method.quick:
         method.set_params(max_iter=min(method.max_iter or ROUNDS, ROUNDS))
         rounds = f" (at most {ROUNDS} rounds)"
-    said = (
+    protocol = (
         f"{common}. The model was refitted in every fold{rounds} with its own parameters; the two ridges chose "
         "their penalty on these folds. All on the same features, as fitted on all rows."
     )
@@ -94,37 +117,7 @@ def task_errors(
         return TaskErrors(unknown, own.by_task(), pooled.by_task(), few)
     trial = try_one(method, splits, callback, "report: errors by fold")
     chance = trial.errors.chance_of_rise(own) if trial.errors.rows.shape == own.rows.shape else None
-    return TaskErrors(trial.errors.by_task(), own.by_task(), pooled.by_task(), said, chance=chance)
-
-
-def _of_own_folds(model: Model, held_out: HeldOut, own: Errors, pooled: Errors, common: str) -> TaskErrors:
-    """The errors that a model brings, beside those of a ridge per task on the same folds where it brings them too."""
-    assert held_out.without_graph is not None
-    lines = ", the ridges without curves" if model.curve_terms else ""
-    ridge = None if model.report is None else model.report.versus_ridge  # files of earlier versions have none
-    by_task = own.by_task() if ridge is None else np.where(np.isnan(ridge.errors), own.by_task(), ridge.errors)
-    which = "these same folds" if ridge is None else "the folds of its fit, as the ridge per task did"
-    said = (
-        f"{common}. The model chose its parameters on {which}, so its errors are a little too good; so do "
-        f"the two ridges theirs. All on the same features{lines}."
-    )
-    others = {"without graph": held_out.without_graph}
-    chance = None if ridge is None else ridge.chance
-    return TaskErrors(held_out.errors, by_task, pooled.by_task(), said, others, chance, of_fit=ridge is not None)
-
-
-def _folds(model: Model, rows: Rows, X: Array, gram: GramStats, groups: Any) -> Folds:
-    """The folds of the model's own search, as far as they can be drawn again; else a few."""
-    cv: Any = FOLDS if gram.n_tasks <= MANY else FOLDS_MANY
-    seed: Any = 0
-    if model.report is not None and model.report.n_splits is not None:
-        cv = model.parameter("cv")
-        cv = max(model.report.n_splits, 2) if isinstance(cv, Integral) else cv
-        seed = model.parameter("random_state")
-    if groups is not None and isinstance(cv, int) and not isinstance(groups, InTime):
-        cv = min(cv, len(np.unique(np.asarray(groups))))
-    assert model.columns is not None
-    return model.columns.folds_of_rows(rows, X, gram, cv=cv, groups=groups, random_state=seed)
+    return TaskErrors(trial.errors.by_task(), own.by_task(), pooled.by_task(), protocol, chance=chance)
 
 
 def _on_new_rows(model: Model, training: GramStats, rows: Rows, test: GramStats) -> TaskErrors:

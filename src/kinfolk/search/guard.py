@@ -17,7 +17,7 @@ from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.rows.gram import Array
 from kinfolk.search.cross_errors import CrossErrors
 from kinfolk.search.errors import Errors, chain_of_gains
-from kinfolk.search.members import OWN, OWN_CURVES, TREES, Member
+from kinfolk.search.members import COMMON_SLOPES, OWN, OWN_CURVES, TREES, Member
 from kinfolk.search.mixture import Mixture, mixture_of
 from kinfolk.search.shares import best_mixture
 from kinfolk.search.tries import Search
@@ -194,7 +194,13 @@ class Chosen:
         change = sum(gain.mean for name, gain in gains.items() if name != "curves")
         gain = after.gain_over(own, shared=self.search.errors_go_together())
         left_out = 1 / len(self.search.lines)
-        return VersusRidge(own.by_task(), gain.of_fewer_rows(change, left_out), after.chance_of_rise(own))
+        _, common = (self.search.tried | self.search.repeated).get(COMMON_SLOPES, (None, None))
+        return VersusRidge(
+            own.by_task(),
+            gain.of_fewer_rows(change, left_out),
+            after.chance_of_rise(own),
+            None if common is None else common.errors.by_task(),
+        )
 
     def _trees_tried(self) -> TreesTried | None:
         if self.trees is None:

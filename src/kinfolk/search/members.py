@@ -27,6 +27,7 @@ DRAFT_STEPS = 40  # of mixed models with correlated slopes on folds, where the l
 
 # Keys of the members that rules speak of; what people read is the name.
 OWN = "own"
+COMMON_SLOPES = "pooled, own intercepts"
 SHRUNK = "shrunk"
 SLOPES = "slopes"
 SLOPES_OWN = "slopes, own intercepts"
@@ -87,7 +88,7 @@ def baselines(folds: Folds, *, mean_ridge: float = MEAN_RIDGE) -> list[Member]:
     return [
         Member("mean", "task mean", TaskMean()),
         _penalised(OWN, NAMES[OWN], Independent(), folds),
-        _penalised("pooled, own intercepts", "pooled, own intercepts", Pooled(), folds),
+        _penalised(COMMON_SLOPES, COMMON_SLOPES, Pooled(), folds),
         _penalised("pooled", "pooled", Pooled(own_intercepts=False), folds),
         _penalised(SHRUNK, NAMES[SHRUNK], shrunk, folds),
     ]
