@@ -8,9 +8,16 @@ from sklearn.exceptions import ConvergenceWarning
 from kinfolk.baselines import BMSL
 from kinfolk.datasets import make_groups
 from kinfolk.rivals.bmsl import scaled_moments
-from kinfolk.rivals.solvers.gibbs import sweep as _gibbs
-from kinfolk.rivals.solvers.gibbs.posterior import effective_size, split_rhat
-from kinfolk.rivals.solvers.gibbs.sweep import ChainData, Prior, draw_normal, draw_prior, wishart
+from kinfolk.rivals.solvers import gibbs as _gibbs
+from kinfolk.rivals.solvers.gibbs import (
+    ChainData,
+    Prior,
+    draw_normal,
+    draw_prior,
+    effective_size,
+    split_rhat,
+    wishart,
+)
 from kinfolk.rows.gram import GramStats
 
 QUICK = {"n_samples": 100, "n_burn": 50, "random_state": 0}

@@ -15,8 +15,7 @@ from kinfolk.methods.parameters import number, parameters
 from kinfolk.methods.search_report import ByTask
 from kinfolk.methods.structures import TaskCovariance
 from kinfolk.progress import Callback
-from kinfolk.rivals.solvers.gibbs.posterior import diagnose, sample
-from kinfolk.rivals.solvers.gibbs.sweep import ChainData, Prior
+from kinfolk.rivals.solvers.gibbs import ChainData, Prior, diagnose, sample
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.words import warn_user
 
@@ -37,7 +36,7 @@ class BMSL(MultiTaskRegressor):
     so that a priori the mean of Phi^-1, the covariance between tasks, is prior_scale I. Features are scaled by their
     pooled standard deviation within tasks, each target by its own (steadied by three rows of the pooled variance): the
     answer does not depend on units. A Gibbs sampler on Gram statistics draws from the posterior; mathematics in
-    `rivals/solvers/gibbs/sweep.py`, whose steps 2, 3 and 4 go beyond the paper.
+    `rivals/solvers/gibbs.py`, whose steps 2, 3 and 4 go beyond the paper.
 
     Parameters
     ----------

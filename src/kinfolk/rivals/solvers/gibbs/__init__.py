@@ -1,1 +1,0 @@
-"""The Gibbs sampler behind BMSL: draws, sweeps, chains and their diagnostics."""
