@@ -8,7 +8,7 @@ import kinfolk.methods.gamtl.coupling
 from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
 from kinfolk.baselines import MTRL, Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.methods.gamtl.coupling import GraphInverse, worth_inverting
-from kinfolk.methods.linear_map import Scatter
+from kinfolk.methods.part import Scatter
 from kinfolk.rows.gram import GramStats
 from kinfolk.solvers.weights import weight_system
 from kinfolk.solvers.weights.direct import definite_inverse, dense_matrix

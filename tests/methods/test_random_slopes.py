@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from kinfolk import load
 from kinfolk.baselines import RandomSlopes
 from kinfolk.methods.change import adopted, dropped
-from kinfolk.methods.linear_map import Scatter
+from kinfolk.methods.part import Scatter
 
 
 @pytest.fixture

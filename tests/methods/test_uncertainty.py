@@ -10,7 +10,7 @@ import kinfolk.methods.gamtl.coupling
 import kinfolk.solvers.mixed.components
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import MTRL, Independent, RandomSlopes
-from kinfolk.methods.linear_map import Scatter
+from kinfolk.methods.part import Scatter
 from kinfolk.methods.uncertainty import HeldOut, PartErrors, Uncertainty, moderated, uncertainty
 
 FACTOR = 1.6449  # of the standard deviation, for 90 %

@@ -20,6 +20,10 @@ from kinfolk.solvers.equations import INTERCEPTS
 from kinfolk.solvers.graph import DENSE_TASKS, Candidates
 
 FEW_ROUNDS = 1e-4  # residual of the weights in all rounds but the last, where few of them are wanted
+BRIEF_ROUNDS = 3  # which give nearly all that there is to gain
+BRIEF_PAIRS = 32  # per task: where all are alike a graph of the nearest does as well
+BRIEF_RESIDUAL = 1e-3  # of all rounds but the last
+DRAFT_RESIDUAL = 1e-4  # of the last: held-out errors do not feel more digits
 
 
 @parameters
@@ -64,6 +68,8 @@ class GAMTL(GraphRegressor):
         multiples of the data's curvature (weights) and of beta (graph); more rounds to the same optimum. 0 for none
     tol, max_iter : stop when a round lowers the objective by less than `tol`, relative, or after `max_iter` rounds; by
         default 200, and 6 for more than 2,500 tasks, where the first rounds give nearly all that there is to gain
+    effort : "whole"; "brief": the first rounds alone, for very many tasks whose graph is not looked at; "draft": the
+        same without objective, certificates and graph, for coefficients that are tried on folds
     random_state : unused here; the method is deterministic
     callback : called with a `Progress` after every round
 
@@ -114,6 +120,7 @@ class GAMTL(GraphRegressor):
     proximal: float = number(0.0, at_least=0)
     tol: float = 1e-6
     max_iter: int | None = None
+    effort: str = choice("whole", "brief", "draft")
     random_state: Any = None
     callback: Callback | None = None
 
@@ -128,11 +135,12 @@ class GAMTL(GraphRegressor):
     def learn(self, gram: GramStats) -> Model:
         """Alternate between weights and graph."""
         self._check_numbers(gram.n_tasks)
+        learn = self._draft if self.effort == "draft" else self._learn
         if not self.is_automatic():
-            return self._learn(gram, Recipe(**RAW | self._given()))
+            return learn(gram, Recipe(**RAW | self._given()))
         scale = feature_scale(gram)
         scaled = gram.rescaled(scale)
-        model = self._learn(scaled, completed(self._given(), scaled)).in_units(scale)
+        model = learn(scaled, completed(self._given(), scaled)).in_units(scale)
         return replace(model, gram=gram)
 
     def is_automatic(self) -> bool:
@@ -141,7 +149,7 @@ class GAMTL(GraphRegressor):
 
     def begins_near(self) -> bool:
         """Whether rounds go on from those that set gamma; where numbers are given, the course is the paper's."""
-        return self.is_automatic()
+        return self.is_automatic() or self.effort != "whole"
 
     def _given(self) -> dict[str, Any]:
         """The parameters of the recipe that have a value; those of `RAW` may be left to the data."""
@@ -160,6 +168,20 @@ class GAMTL(GraphRegressor):
             W0=problem.near if self.begins_near() else None,
         )
         return self._model(gram, recipe, problem, result)
+
+    def _draft(self, gram: GramStats, recipe: Recipe) -> Model:
+        """A few rounds without certificates, objective or graph: these cost as much again."""
+        T = gram.n_tasks
+        problem = recipe.problem(gram, **self._solvers(T), weights_tol=DRAFT_RESIDUAL)
+        W = problem.start() if problem.near is None else problem.near
+        dual = None
+        # Up to DENSE_TASKS, gamma was set by two rounds already.
+        rounds = BRIEF_ROUNDS if T > DENSE_TASKS else 1
+        for k in range(rounds):
+            graph = problem.graph_step(W, dual)
+            W = problem.weight_step(graph.value, W, k + 1 < rounds).value
+            dual = graph.dual
+        return Model.of(gram, *problem.equations.coefficients(W))
 
     def _model(self, gram: GramStats, recipe: Recipe, problem: Problem, result: Alternation) -> Model:
         V = result.weights.value
@@ -189,14 +211,17 @@ class GAMTL(GraphRegressor):
         return named_graph(self.A0, gram.labels, gram.labels).adjacency
 
     def _rounds(self, n_tasks: int) -> int:
-        return self.max_iter or usual_rounds(n_tasks)
+        return BRIEF_ROUNDS if self.effort != "whole" else self.max_iter or usual_rounds(n_tasks)
 
     def _is_quiet(self, n_tasks: int) -> bool:
         """Whether the rounds that are usual for so many tasks are meant to be enough."""
-        return self.max_iter is None and n_tasks > DENSE_TASKS
+        return self.effort != "whole" or (self.max_iter is None and n_tasks > DENSE_TASKS)
 
     def _solvers(self, n_tasks: int) -> dict[str, Any]:
         asked = {"weights_solver": self.weights_solver, "graph_solver": self.graph_solver}
+        if self.effort != "whole":
+            candidates = Candidates(BRIEF_PAIRS * n_tasks, rough=True)
+            return asked | {"candidates": candidates, "rough_tol": BRIEF_RESIDUAL}
         return asked | {"rough_tol": FEW_ROUNDS} if self._is_quiet(n_tasks) else asked
 
     def _check_numbers(self, n_tasks: int) -> None:
@@ -207,46 +232,3 @@ class GAMTL(GraphRegressor):
             raise ValueError(f"proximal={self.proximal} is for up to {DENSE_TASKS} tasks, got {n_tasks}: leave it at 0")
         if any(given) and not all(given) and n_tasks > 1:  # a single task has no graph
             raise ValueError("give all of alpha, beta, gamma (Eq. 8) or none of them (neighbors and strength are used)")
-
-
-class Brief(GAMTL):
-    """GAMTL among many tasks whose graph is not shown: the first rounds give nearly all that there is to gain."""
-
-    shares: ClassVar[str] = ""
-    rounds: ClassVar[int] = 3
-    pairs: ClassVar[int] = 32  # per task: where all are alike a graph of the nearest does as well
-    rough_tol: ClassVar[float] = 1e-3  # of all rounds but the last
-
-    def begins_near(self) -> bool:
-        """Always."""
-        return True
-
-    def _rounds(self, n_tasks: int) -> int:
-        return self.rounds
-
-    def _is_quiet(self, n_tasks: int) -> bool:
-        return True
-
-    def _solvers(self, n_tasks: int) -> dict[str, Any]:
-        candidates = Candidates(self.pairs * n_tasks, rough=True)
-        return {**super()._solvers(n_tasks), "candidates": candidates, "rough_tol": self.rough_tol}
-
-
-class Draft(Brief):
-    """GAMTL as it is tried on folds, for coefficients alone."""
-
-    weights_tol: ClassVar[float] = 1e-4
-
-    def learn(self, gram: GramStats) -> Model:
-        """A few rounds without certificates, objective or graph: these cost as much again."""
-        T = gram.n_tasks
-        problem = Recipe(**RAW | self._given()).problem(gram, **self._solvers(T), weights_tol=self.weights_tol)
-        W = problem.start() if problem.near is None else problem.near
-        dual = None
-        # Up to DENSE_TASKS, gamma was set by two rounds already.
-        rounds = self.rounds if T > DENSE_TASKS else 1
-        for k in range(rounds):
-            graph = problem.graph_step(W, dual)
-            W = problem.weight_step(graph.value, W, k + 1 < rounds).value
-            dual = graph.dual
-        return Model.of(gram, *problem.equations.coefficients(W))

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from kinfolk.methods.linear_map import LinearMap
 from kinfolk.methods.model import Fitted, Model, as_model
+from kinfolk.methods.part import LinearMap
 from kinfolk.rows.gram import Array
 from kinfolk.rows.table import task_codes
 from kinfolk.threads import on_few_threads

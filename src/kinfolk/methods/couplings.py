@@ -1,21 +1,21 @@
 """How methods without a graph let tasks learn from each other, and the linear maps that follow.
 
-Each is a small record with one verb, `inverse(equations)`: the matrix N of `linear_map` for tasks with these normal
-equations. All of them have the form of a hub, w_t = m + F u_t with a penalty ||u_t||^2 each and m'R m on the common
-part, whose blocks have a closed form.
+The verb of each is `inverse(equations)`: the matrix N of `part` for tasks with these normal equations. All of them
+have the form of a hub, w_t = m + F u_t with a penalty ||u_t||^2 each and m'R m on the common part, whose blocks have a
+closed form.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from dataclasses import dataclass, replace
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
 from kinfolk.declared import holds
-from kinfolk.methods.linear_map import ErrorBlocks, Inverse, Scatter
+from kinfolk.methods.part import Coupling, ErrorBlocks, Joined, Places, Scatter
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.centre import are_uneven, blocks_around_centre, column_sizes, inverse_for_centre, ridge_inverse
 from kinfolk.solvers.equations import NormalEquations
@@ -25,20 +25,20 @@ from kinfolk.solvers.tolerances import MARGIN
 AT_ONCE = 2**22  # entries of (T, p, p) up to which the blocks of all tasks are kept
 
 
-class Coupling(Protocol):
-    """What ties tasks together, with all its numbers as fitted; `source` says where predictions come from by it."""
-
-    source: ClassVar[str]
-
-    def inverse(self, equations: NormalEquations) -> Inverse:
-        """N for tasks with these normal equations."""
-
-
 class HubCoupling(Coupling, Protocol):
-    """One with the form of a hub."""
+    """One with the form of a hub: without numbers of single tasks, unless it says so."""
 
     def inverse(self, equations: NormalEquations) -> HubInverse:
         """N in closed form."""
+
+    def among(self, kept: NDArray[np.bool_]) -> Self:
+        """The same for some of its tasks."""
+        return self
+
+    def adopted(self, V: Array, places: Places, new: NormalEquations, joined: Joined) -> tuple[Self, Array]:
+        """The same with new tasks: what all have in common is solved once more, penalties and covariances stay."""
+        equations = joined()
+        return self, self.inverse(equations).unknowns(equations.b)[places.new]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ class HubInverse:
 
 @holds(covariance="p p", centre="p p", weights="S >0")
 @dataclass(frozen=True, eq=False)
-class Hub:
+class Hub(HubCoupling):
     """Tasks around a common centre: their covariance (p, p) relative to the noise, and the penalty on the centre.
 
     `weights` (S,) is how often the rows of each task count, None for once.
@@ -107,6 +107,18 @@ class Hub:
     covariance: Array
     centre: Array
     weights: Array | None = None
+
+    def among(self, kept: NDArray[np.bool_]) -> Hub:
+        """The same for some of its tasks."""
+        return self if self.weights is None else replace(self, weights=self.weights[kept])
+
+    def adopted(self, V: Array, places: Places, new: NormalEquations, joined: Joined) -> tuple[Hub, Array]:
+        """The same with new tasks, whose rows count once: nobody knows yet how noisy they are."""
+        if self.weights is None:
+            return super().adopted(V, places, new, joined)
+        grown = replace(self, weights=places.merged(self.weights, np.ones(len(places.new))))
+        equations = joined()
+        return grown, grown.inverse(equations).unknowns(equations.b)[places.new]
 
     def inverse(self, equations: NormalEquations) -> HubInverse:
         """N, in units of the columns: eigenvalues and cutoffs in raw units say nothing about the smaller ones."""
@@ -124,7 +136,7 @@ class Hub:
 
 @holds(penalty="number infinite >=0")
 @dataclass(frozen=True, eq=False)
-class Alone:
+class Alone(HubCoupling):
     """Nothing in common: a ridge per task; without coefficients if the penalty is infinite."""
 
     source: ClassVar[str] = "own data"
@@ -145,7 +157,7 @@ class Alone:
 
 @holds(penalty="number >=0", ridge="number >=0")
 @dataclass(frozen=True, eq=False)
-class ToMean:
+class ToMean(HubCoupling):
     """A pull of every task towards the mean of all, and a ridge."""
 
     source: ClassVar[str] = "common to all tasks"

@@ -14,8 +14,7 @@ from sklearn.exceptions import NotFittedError
 from kinfolk.declared import holds
 from kinfolk.methods.extrapolation import CLIPPED_AT
 from kinfolk.methods.late_graph import LateGraph
-from kinfolk.methods.linear_map import LinearMap
-from kinfolk.methods.parts import Part, placed_columns
+from kinfolk.methods.part import LinearMap, Part, placed_columns
 from kinfolk.methods.search_report import ByFeature, ByTask, SearchReport
 from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.methods.trunk import Trunk

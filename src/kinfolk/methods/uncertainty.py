@@ -1,7 +1,7 @@
 """How far predictions may be off: the standard deviation of a new observation.
 
 A model is linear in its targets, so its errors follow from where the true coefficients lie and how far observations
-scatter (`linear_map`). Both are asked of a mixed model of the same rows, with what its estimates leave open
+scatter (`part`). Both are asked of a mixed model of the same rows, with what its estimates leave open
 (`solvers.mixed.components`), not of the penalties or the graph of the model itself: these were chosen to suit the rows,
 and a task of two rows has the neighbours that its noise has chosen. So one law judges all methods,
 
@@ -25,7 +25,7 @@ from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 
 from kinfolk.declared import holds
-from kinfolk.methods.linear_map import ErrorBlocks, LinearMap, Scatter
+from kinfolk.methods.part import ErrorBlocks, LinearMap, Scatter
 from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
 from kinfolk.solvers.mixed import VarianceComponents, integrated_components
 from kinfolk.solvers.tolerances import LAST_DIGIT
@@ -238,7 +238,7 @@ def uncertainty(
     parts = [PartErrors.of(part, law) for part in maps]
     means = [part for part in maps if not part.equations.has_ones]
     free = sum(part.shares for part in means)
-    level: Array = 1 + sum((part.shares / np.maximum(part.rows, TINY) for part in means), np.zeros(gram.n_tasks))
+    level: Array = 1 + sum((part.shares / np.maximum(gram.n, TINY) for part in means), np.zeros(gram.n_tasks))
     if all(part.inverse.at_once for part in maps):
         noise, beyond = relative_noise(parts, law, np.maximum(gram.n - free, 0.0), squared_errors(gram, W, c))
     else:  # who is noisier would take too long

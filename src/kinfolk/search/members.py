@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from kinfolk.estimators.gamtl import GAMTL, Brief, Draft
+from kinfolk.estimators.gamtl import GAMTL
 from kinfolk.methods.model import Model
 from kinfolk.methods.random_slopes import RandomSlopes
 from kinfolk.methods.ridges import Independent, MeanShrunk, Pooled, TaskMean
@@ -130,7 +130,8 @@ class Grid:
         words = ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in told.items())
         name = f"GAMTL ({words})"
         given = {**point, **self.fixed}
-        member = Member(name, name, GAMTL(**given), Draft(**given), Brief(**given), point, has_graph=True)
+        whole, draft, brief = (GAMTL(**given, effort=effort) for effort in ("whole", "draft", "brief"))
+        member = Member(name, name, whole, draft, brief, point, has_graph=True)
         return member if self.wrap is None else self.wrap(member)
 
 

@@ -119,6 +119,9 @@ class Decoder:
 
     def _record(self, content: Any) -> Any:
         name, parts = content
+        if name == earlier.LAST_ROWS:
+            earlier.note_of_last_rows()
+            return None
         if name not in RECORDS:
             raise ModelFileError(f"a record is of the unknown class {str(name)[:40]!r}")
         self.may_repeat = name == "GramStats"

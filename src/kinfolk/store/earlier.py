@@ -5,8 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from kinfolk.methods.search_report import ByTask, CurvesTried, SearchReport, TreesTried, VersusRidge
+from kinfolk.words import warn_user
 
 SAME = ("gains", "best_params", "n_splits", "cv_results", "time_column")  # attributes that are fields of a report
+
+LAST_ROWS = "LastRows"  # a record of parts that followed the last rows of every task, and are not searched any more
+
+
+def note_of_last_rows() -> None:
+    """Predictions are those of the file; what is computed from parts takes all rows for the last."""
+    warn_user(
+        "this model has a share of the mean of the last rows, which later versions do not search: it predicts as "
+        "before, and for standard deviations and contributions fit again"
+    )
 
 
 def rename_fields(record: str, values: dict[str, Any]) -> None:
@@ -14,6 +25,8 @@ def rename_fields(record: str, values: dict[str, Any]) -> None:
 
     What a search found, and all that a method reports, was a dict of fitted attributes, `details`.
     """
+    if record == "Part":
+        values.pop("last", None)
     if record == "Model" and "details" in values:
         values |= _report_of(values.pop("details"))
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import brentq
 
-from kinfolk.methods.gamtl.coupling import GraphCoupling
 from kinfolk.methods.gamtl.problem import Penalty
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.equations import NormalEquations
@@ -85,8 +85,8 @@ class Neighborhood:
         return v, a
 
 
-def adopt_tasks(coupling: GraphCoupling, V: Array, new: NormalEquations) -> tuple[Array, Array]:
-    """Unknowns (k, p) of new tasks with these equations, and their edges (k, T) to the tasks with unknowns V (T, p)."""
-    around = Neighborhood(coupling.penalty, V, np.asarray(coupling.adjacency.sum(axis=1)).ravel())
-    found = [around.settle(G, b) for G, b in zip(new.G, new.b, strict=True)]
-    return np.stack([v for v, _ in found]), np.stack([a for _, a in found])
+def adopt_tasks(penalty: Penalty, A: sparse.csr_array, V: Array, new: NormalEquations) -> tuple[Array, Array]:
+    """Unknowns (k, p) of new tasks with these equations, and their edges (k, T) to the tasks of A with unknowns V."""
+    around = Neighborhood(penalty, V, np.asarray(A.sum(axis=1)).ravel())
+    settled = [around.settle(G, b) for G, b in zip(new.G, new.b, strict=True)]
+    return np.stack([v for v, _ in settled]), np.stack([a for _, a in settled])

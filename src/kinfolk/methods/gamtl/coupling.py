@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -14,9 +14,10 @@ from scipy.sparse.csgraph import connected_components
 
 from kinfolk.declared import holds
 from kinfolk.memory import fits_into_memory
+from kinfolk.methods.gamtl.adopt import adopt_tasks
 from kinfolk.methods.gamtl.calibrate import Recipe
 from kinfolk.methods.gamtl.problem import Penalty, Problem
-from kinfolk.methods.linear_map import ErrorBlocks, Scatter
+from kinfolk.methods.part import ErrorBlocks, Joined, Places, Scatter
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.equations import NormalEquations
 from kinfolk.solvers.krylov import conjugate_gradients
@@ -128,6 +129,27 @@ class GraphCoupling:
     def inverse(self, equations: NormalEquations) -> GraphInverse:
         """N of the weight step."""
         return GraphInverse(self.problem(equations).system(self.adjacency), equations.G)
+
+    def among(self, kept: NDArray[np.bool_]) -> GraphCoupling:
+        """The same among some of its tasks, without the edges to others."""
+        return replace(self, adjacency=sparse.csr_array(self.adjacency[kept][:, kept]))
+
+    def adopted(self, V: Array, places: Places, new: NormalEquations, joined: Joined) -> tuple[GraphCoupling, Array]:
+        """The same with new tasks, with the edges and unknowns that are best for them, all else fixed."""
+        unknowns, edges = adopt_tasks(self.penalty, self.adjacency, V, new)
+        return replace(self, adjacency=_with_edges(self.adjacency, places, edges)), unknowns
+
+
+def _with_edges(A: sparse.csr_array, places: Places, edges: Array) -> sparse.csr_array:
+    """The adjacency of old and new tasks together."""
+    T = len(places.old) + len(places.new)
+    old = sparse.coo_array(A)
+    i, j = np.nonzero(edges)
+    here, there = places.new[i], places.old[j]
+    row = np.concatenate([places.old[old.coords[0]], here, there])
+    column = np.concatenate([places.old[old.coords[1]], there, here])
+    weight = np.concatenate([old.data, edges[i, j], edges[i, j]])
+    return sparse.csr_array((weight, (row, column)), shape=(T, T))
 
 
 def connected_pieces(system: WeightSystem) -> list[NDArray[np.intp]]:
