@@ -6,7 +6,7 @@ import pytest
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes, TaskMean
 from kinfolk.explain import contributions
-from kinfolk.methods.linear_map import Scatter
+from kinfolk.methods.part import Scatter
 from kinfolk.solvers.centre import blocks_around_centre, inverse_for_centre
 
 FREE_OF_UNITS = {
