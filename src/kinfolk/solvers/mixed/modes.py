@@ -13,14 +13,13 @@ one that goes beyond the maximum and ends lower is halved, each for its own task
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
 
+from kinfolk.rows.families import Family
 from kinfolk.rows.gram import Array
 from kinfolk.rows.moments import sorted_by_slot
 from kinfolk.solvers.batched import row_dots
@@ -32,50 +31,11 @@ MOST_STEPS = 200
 
 
 class Curve(NamedTuple):
-    """l(y, eta) up to a constant, its first derivative in eta, its negative second, and the slope of that."""
+    """w l(y, eta), less its maximum; its first derivative in eta, and its negative second."""
 
     value: Array
     slope: Array
     weight: Array
-    change: Array
-
-
-def binomial_curve(y: Array, eta: Array) -> Curve:
-    """y eta - log(1 + exp(eta)), for proportions y."""
-    e = np.exp(-np.abs(eta))
-    mean = np.where(eta >= 0, 1.0, e) / (1 + e)
-    weight = e / (1 + e) ** 2
-    return Curve(y * eta - np.maximum(eta, 0.0) - np.log1p(e), y - mean, weight, weight * (1 - 2 * mean))
-
-
-def poisson_curve(y: Array, eta: Array) -> Curve:
-    """y eta - exp(eta), less its maximum: beside counts of a million nothing would be left of differences."""
-    mean = np.exp(eta)
-    highest = np.log(np.where(y > 0, y, 1.0))
-    return Curve(y * (eta - highest) - (mean - y), y - mean, mean, mean)
-
-
-def gamma_curve(y: Array, eta: Array) -> Curve:
-    """-eta - y exp(-eta), times the inverse of the dispersion."""
-    ratio = y * np.exp(-eta)
-    return Curve(-eta - ratio, ratio - 1, ratio, -ratio)
-
-
-CURVES: dict[str, Callable[[Array, Array], Curve]] = {
-    "binomial": binomial_curve,
-    "poisson": poisson_curve,
-    "gamma": gamma_curve,
-}
-
-
-def normaliser(family: str, y: Array, weight: Array) -> float:
-    """What the log-likelihood has beyond the curve; of gamma targets the weight is that over the dispersion."""
-    if family == "binomial":
-        hits = weight * y
-        return float((gammaln(weight + 1) - gammaln(hits + 1) - gammaln(weight - hits + 1)).sum())
-    if family == "poisson":
-        return float(weight @ (xlogy(y, y) - y - gammaln(y + 1)))
-    return float((weight * np.log(weight * y) - gammaln(weight) - np.log(y)).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,16 +115,17 @@ class Modes:
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """The rows of a problem with their targets, weights and curve."""
+    """The rows of a problem with their targets, and weights over the dispersion."""
 
     rows: TaskRows
-    family: str
+    family: Family
     y: Array
     weight: Array
 
     def at(self, b: Array, eta: Array, s: Array) -> Modes:
         """Everything about the tasks at b (T, k) and the eta that goes with it."""
-        curve = Curve(*(self.weight * part for part in CURVES[self.family](self.y, eta)))
+        family, y, w = self.family, self.y, self.weight
+        curve = Curve(-w / 2 * family.deviance(y, eta), -w * family.slope(y, eta), w * family.curvature(y, eta))
         h = np.add.reduceat(curve.value, self.rows.starts) - (b**2).sum(axis=1) / 2
         M = self.rows.moments(curve.weight)
         return Modes(b, eta, curve, h, self.rows.sums(curve.slope), M, np.eye(len(s)) + s[:, None] * M * s)
