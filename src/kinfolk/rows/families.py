@@ -104,6 +104,10 @@ class Family:
         """What is summed up in objectives: the deviance of every target."""
         return self.deviance(y, eta)
 
+    def score(self, y: Array, eta: Array) -> Array:
+        """What people read of held-out targets: log-loss, or the deviance."""
+        return (0.5 if self.error == "log-loss" else 1.0) * self.deviance(y, eta)
+
     def pearson(self, y: Array, eta: Array) -> Array:
         """Squared errors over the variance that the family gives each mean."""
         mean = self.mean(eta)

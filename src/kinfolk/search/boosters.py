@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kinfolk.methods.trunk import BoostedTrees
-from kinfolk.rows.families import Family
+from kinfolk.rows.families import FAMILIES, Family
 from kinfolk.rows.gram import Array
 
 LEAVES = (8, 31)
@@ -58,9 +58,9 @@ class Boosted:
     """
 
     y: Array
-    weight: Array | None
-    family: Family
-    offset: Array | None
+    weight: Array | None = None
+    family: Family = FAMILIES["gaussian"]
+    offset: Array | None = None
     start: float = 0.0
 
 

@@ -158,9 +158,7 @@ def chain_of_gains(errors: dict[str, Errors], *, shared: bool, left_out: float =
     return gains
 
 
-def paired_gain(
-    before: Array, after: Array, rows: Array, level: float | None = None, *, roots: bool = True
-) -> Gain:
+def paired_gain(before: Array, after: Array, rows: Array, level: float | None = None, *, roots: bool = True) -> Gain:
     """Relative fall of the RMSE, mean over tasks, with its standard error over tasks; or of mean losses, not `roots`.
 
     It is relative to the mean of the RMSE before, or to a given `level`.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.declared import holds
+from kinfolk.methods.outer import pilot
 from kinfolk.methods.rbf import RBFFeatures, Setting, slope_scale
 from kinfolk.methods.search_report import CurvesTried, Gain
 from kinfolk.methods.splines import SplineFeatures
@@ -119,8 +120,9 @@ class TaskRows:
         *,
         in_time: bool,
         columns: Columns,
+        family: Family,
     ) -> TaskRows:
-        """Checked rows with the features X, whose statistics are `gram`."""
+        """Checked rows with the features X, whose statistics are `gram`; numbers are those beside their offset."""
         at = rows.targets()
         check_fold_numbers(fold[at.row])
         # In time, rows that are never held out have the number -1.
@@ -129,7 +131,14 @@ class TaskRows:
         learned = None if crossed is None else lambda f: crossed.inputs(X, f)[at.row]
         total = X[at.row] if crossed is None else crossed.inputs(X)[at.row]
         names = gram.feature_names
-        return cls(total, at.y, at.codes, gram.labels, number, at.weight, names, learned, columns.gaps)
+        offset = None if rows.offset is None else rows.offset[at.row]
+        y = family.read(at.y)
+        if family.is_plain and offset is not None:
+            y, offset = y - offset, None
+        gaps = columns.gaps
+        return cls(
+            total, y, at.codes, gram.labels, number, at.weight, names, learned, gaps, family=family, offset=offset
+        )
 
     def inputs(self, f: int) -> Any:
         """The inputs of all rows as fold f is judged by: nothing in them comes from what it holds out."""
@@ -146,14 +155,27 @@ class TaskRows:
         z, w = self.family.working(self.y, self.pilots[-1 if f is None else f], self.weight)
         return (z if self.offset is None else z - self.offset), w
 
+    def at_pilots(self) -> TaskRows:
+        """The rows of a family with the predictors that every fold, and all of them, see them at."""
+        pilots = []
+        for f in (*range(int(self.fold.max()) + 1), None):
+            X = self.X if f is None else self.inputs(f)
+            used = slice(None) if f is None else trains(self.fold, f)
+            first = pilot(self.observed(used, X[used]))
+            pilots.append(self.observed(slice(None), X).predictor(first.W, first.c))
+        return replace(self, pilots=np.array(pilots))
+
     def as_held_out(self) -> tuple[Array, Array | None]:
         """The same of every row as the fold sees it that holds it out."""
         z, w = self.targets()
-        if self.pilots is None:
+        if self.pilots is None or w is None:
             return z, w
         for f in range(len(self.pilots) - 1):
             own = self.fold == f
-            z[own], w[own] = (values[own] for values in self.targets(f))
+            of_fold, weight = self.targets(f)
+            assert weight is not None
+            z[own] = of_fold[own]
+            w[own] = weight[own]
         return z, w
 
     def observed(self, rows: NDArray[Any] | slice, X: Array | None = None) -> WorkingRows:
@@ -162,7 +184,8 @@ class TaskRows:
         weight = np.ones(len(y)) if self.weight is None else self.weight[rows]
         offset = np.zeros(len(y)) if self.offset is None else self.offset[rows]
         X = self.X[rows] if X is None else X
-        return WorkingRows(X, y, codes, self.labels, weight, offset, self.family, self.names, len(y))
+        row = np.arange(len(self.y))[rows]
+        return WorkingRows(X, y, codes, self.labels, weight, offset, row, self.family, self.names, len(y))
 
     def sample(self, most: int, random_state: Any) -> TaskRows:
         """So many of the rows, drawn at random; all of them, if they are no more."""

@@ -71,8 +71,10 @@ class Search:
         search._fitted = {}
         return search
 
-    def at(self, total: GramStats) -> Self:
-        """The same search beside other statistics of all rows: its members are then fitted to these."""
+    def at(self, total: GramStats | None) -> Self:
+        """The same search beside other statistics of all rows, if given: its members are then fitted to these."""
+        if total is None:
+            return self
         search = copy(self)
         search._fitted = {}
         if self.curves is None:
