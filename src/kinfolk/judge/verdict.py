@@ -319,6 +319,8 @@ class Verdict:
         better = int((self.rise < 0).sum())
         worse = int((self.rise > 0).sum())
         total = int(self.varying.sum())
+        if not total:
+            return " ".join(self._not_judged())
         same = total - better - worse
         clear, unclear = (listed([self._rise(t) for t in self.losers(clearly=c)], 3) for c in (True, False))
         have, whose = ("has", "its") if better == 1 else ("have", "their")

@@ -420,7 +420,9 @@ class TableRules(TransformerMixin, BaseEstimator):
         self.read(X, learn=y is not None)
         if self.problems_:
             problems = ". ".join(problem.text for problem in self.problems_.values())
-            raise ValueError(f"{problems}. Correct or empty these values, or drop the columns {list(self.problems_)}")
+            names = list(self.problems_)
+            told = f"take the columns as categories: categorical={names}, or drop them"
+            raise ValueError(f"{problems}. Correct or empty these values, {told}")
         learned = [rule for rule in self.rules_.values() if rule["kind"] == "learned"]
         for rule in learned:
             rule |= {"effects": [0.0] * len(rule["levels"]), "std": 1.0}
