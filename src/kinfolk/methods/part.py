@@ -104,6 +104,22 @@ class Coupling(Protocol):
         `new` are the equations of the new tasks, and joined() those of all.
         """
 
+    def solved(self, equations: NormalEquations, V: Array) -> Array:
+        """The unknowns that are best for these equations, looked for from V."""
+
+    def cost(self, V: Array) -> float:
+        """The penalty, a square of V, for unknowns that differ as the coupling lets them."""
+
+    def settled(self, V: Array) -> Self:
+        """The same with the graph that is best for V, if it has one that was learned."""
+
+    @property
+    def constant(self) -> float:
+        """What the graph alone adds to the objective."""
+
+    def certificates(self, equations: NormalEquations, V: Array) -> dict[str, float]:
+        """How far the graph is from the best for V."""
+
 
 @dataclass(frozen=True, eq=False)
 class LinearMap:

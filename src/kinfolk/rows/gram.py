@@ -43,6 +43,7 @@ MOST_KEPT = 2**24  # numbers in the matrices of all tasks, 128 MB, up to which o
     yy="T >=0",
     feature_names="texts d",
     span="2 d infinite",
+    dispersion="number >0",
 )
 @dataclass(frozen=True, eq=False)
 class GramStats:
@@ -56,6 +57,7 @@ class GramStats:
     G, b, yy : arrays of shape (T, d, d), (T, d) and (T,), centred at the means
     feature_names : names of the d features, or None
     span : (2, d), least and largest value of every feature in any task, or None if unknown
+    dispersion : variance of a target of weight 1 about its mean, where it is known; None if it is to be estimated
 
     Examples
     --------
@@ -73,6 +75,7 @@ class GramStats:
     yy: Array
     feature_names: tuple[str, ...] | None = None
     span: Array | None = None
+    dispersion: float | None = None
     _memory: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod

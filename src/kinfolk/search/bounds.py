@@ -67,7 +67,7 @@ def _difference(model: Model, lines: Model, curves: FeatureSearch | None, data: 
         inputs, codes = data.X, data.codes
         apart = block_by_block(
             features_of(data, curves),
-            lambda X, rows: model.predict(X, codes[rows]) - lines.predict(inputs[rows], codes[rows]),
+            lambda X, rows: model.predictor(X, codes[rows]) - lines.predictor(inputs[rows], codes[rows]),
         )
         return float(np.sqrt(np.average(apart**2, weights=data.weight)))
     assert model.gram is not None
