@@ -170,7 +170,7 @@ def _finished(rows: WorkingRows, learned: Model, found: Descent) -> Model:
         **found.part.coupling.certificates(found.part.equations(gram), found.part.V),
     }
     history = np.array(found.history)
-    noise = dispersion(rows, found)
+    noise = dispersion(rows, found.part, found.state.eta)
     return replace(
         learned,
         coef=W,
@@ -184,23 +184,23 @@ def _finished(rows: WorkingRows, learned: Model, found: Descent) -> Model:
     )
 
 
-def dispersion(rows: WorkingRows, found: Descent) -> float:
-    """Variance of the targets over that of the family, from Pearson's residuals; 1 for single events."""
+def dispersion(rows: WorkingRows, part: Part, eta: Array) -> float:
+    """Variance of the targets over that of the family, from Pearson's residuals at eta; 1 for single events."""
     real = slice(rows.n_rows)
     y = rows.y[real]
     weight = rows.weight[real]
     single = (y == 0) | (y == 1)
     if rows.family.name == "binomial" and bool((single & (weight == 1)).all()):
         return 1.0
-    equations = found.part.equations(rows.gram(found.state.eta))
+    equations = part.equations(rows.gram(eta))
     T, p = equations.shape
     # Coefficients in use: the trace of what predictions are of their own targets, or its bound.
     used = float(T * (not equations.has_ones) + p)
-    inverse = found.part.coupling.inverse(equations)
+    inverse = part.coupling.inverse(equations)
     if inverse.at_once:
         whole = inverse.diagonal(np.arange(T), Scatter(np.zeros(p), np.zeros((p, p)))).whole
         used = float(np.einsum("tpq,tqp->", whole, equations.G)) + T * (not equations.has_ones)
-    squares = float(weight @ rows.family.pearson(y, found.state.eta[real]))
+    squares = float(weight @ rows.family.pearson(y, eta[real]))
     return max(squares / max(rows.n_rows - used, 1.0), TINY)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,14 +12,19 @@ from kinfolk.methods.constant_within import can_tell_common
 from kinfolk.methods.couplings import Hub
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model, Part, Population
+from kinfolk.methods.outer import dispersion
 from kinfolk.methods.parameters import choice, number, parameters
+from kinfolk.methods.part import placed_columns
 from kinfolk.methods.search_report import ByFeature, ByTask
 from kinfolk.methods.uncertainty import noise_of_tasks
+from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
+from kinfolk.rows.working import WorkingRows
 from kinfolk.solvers.equations import NormalEquations, normal_equations
-from kinfolk.solvers.mixed import MixedModel, mixed_model
+from kinfolk.solvers.mixed import MixedModel, laplace, mixed_model
 from kinfolk.solvers.mixed.effects import RANDOM_INTERCEPTS
 from kinfolk.solvers.tolerances import LAST_DIGIT
+from kinfolk.threads import limited_threads
 from kinfolk.words import warn_user
 
 FEWEST_TASKS = 20  # that show how far the noise of tasks varies
@@ -117,6 +123,62 @@ class RandomSlopes(MultiTaskRegressor):
             },
         )
 
+    def learn_rows(self, rows: WorkingRows, folds: Folds | None = None) -> Model:
+        """Classes, counts and amounts by Laplace's approximation, with the choices of parameters that it is for."""
+        for_laplace = (self.covariance, self.intercept, self.noise) == ("diagonal", "random", "common")
+        if rows.family.is_plain or not for_laplace:
+            return super().learn_rows(rows, folds)
+        some = rows.among(rows.counts() > 0)
+        if some.one_sided().all():
+            some = some.with_levels_of_all(some.one_sided())
+        with limited_threads(len(some.labels), some.X.shape[1]):
+            model = self._by_laplace(some)
+        model = model.among(model.statistics("a fit").reindex(rows.labels))
+        return replace(model, family=rows.family.name, method=self.unfitted())
+
+    def _by_laplace(self, rows: WorkingRows) -> Model:
+        """The mixed model of greatest likelihood, as the linear map of working targets that has the same effects."""
+        d = rows.X.shape[1]
+        x0 = rows.weight @ rows.X / rows.weight.sum()
+        random = ~rows.summed(rows.y, rows.weight).common()
+        found = laplace(
+            rows.X - x0,
+            rows.y,
+            rows.codes,
+            rows.family,
+            weight=rows.weight,
+            offset=rows.offset,
+            random=random,
+            tol=self.tol,
+        )
+        if not found.converged:
+            self._warn_of_steps(len(found.history) - 1, found.residual)
+        variances = placed_columns(found.variances, np.flatnonzero(random), np.zeros(d))
+        gram = rows.summed(found.response, found.weight)
+        equations = normal_equations(gram, "coupled", origin=(x0, found.intercept))
+        covariance = np.diag(np.append(variances, found.intercept_variance)) / found.dispersion
+        coupling = Hub(covariance, np.zeros_like(covariance))
+        V = coupling.inverse(equations).unknowns(equations.b)
+        W, c = equations.coefficients(V)
+        part = Part.of(self.name, coupling, equations, V, "coupled")
+        noise = found.dispersion
+        if rows.family.dispersion is not None:
+            noise = dispersion(rows, part, rows.predictor(W, c))
+        return Model.of(
+            replace(gram, dispersion=noise),
+            W,
+            c,
+            population=Population(found.beta, found.intercept - float(x0 @ found.beta)),
+            parts=(part,),
+            course=Course({"gradient": found.residual}, -found.history, len(found.history), found.converged),
+            relevance=np.sqrt(variances),
+            extras={
+                "covariance_": ByFeature(np.diag(variances)),
+                "intercept_sd_": float(np.sqrt(found.intercept_variance)),
+                "log_likelihood_": found.loglik,
+            },
+        )
+
     def _with_noise(self, gram: GramStats) -> tuple[MixedModel, Array]:
         """The mixed model, and the noise of every task over that of a typical one."""
         effects = self._fitted(gram)
@@ -143,11 +205,13 @@ class RandomSlopes(MultiTaskRegressor):
                 'within tasks. Use covariance="diagonal", fewer features, or more rows.',
                 ConvergenceWarning,
             )
-        if model.converged:
-            return
+        if not model.converged:
+            self._warn_of_steps(len(model.history) - 1, model.residual)
+
+    def _warn_of_steps(self, steps: int, residual: float) -> None:
         or_diagonal = ', or use covariance="diagonal"' if self.covariance == "full" else ""
         warn_user(
-            f"the mixed model stopped after {len(model.history) - 1} steps at a gradient of {model.residual:.1e}, "
+            f"the mixed model stopped after {steps} steps at a gradient of {residual:.1e}, "
             f"above tol={self.tol:g}. The likelihood rises all the same; raise max_iter or drop features that "
             f"repeat others{or_diagonal}.",
             ConvergenceWarning,
