@@ -380,6 +380,54 @@ def test_covariances_are_inverses_of_the_curvature_of_each_task():
     np.testing.assert_allclose(model.covariance(np.array([3]))[0], expected, rtol=1e-6)
 
 
+def linear_mixed_model(data, model):
+    """Effects (T, k) and fixed effects of the mixed model of numbers with the working targets, solved densely."""
+    X, _, task, _, offset, random = data
+    z = model.response - offset
+    X1 = np.column_stack([X, np.ones(len(z))])
+    Z = np.column_stack([X[:, random], np.ones(len(z))])
+    T = len(model.v)
+    joint = np.zeros((len(z), T * Z.shape[1]))
+    for i, t in enumerate(task):
+        joint[i, t * Z.shape[1] : (t + 1) * Z.shape[1]] = Z[i]
+    prior = np.tile([*model.variances, model.intercept_variance], T)
+    V = np.diag(model.dispersion / model.weight) + (joint * prior) @ joint.T
+    fixed = np.linalg.solve(X1.T @ np.linalg.solve(V, X1), X1.T @ np.linalg.solve(V, z))
+    return (prior * (joint.T @ np.linalg.solve(V, z - X1 @ fixed))).reshape(T, -1), fixed
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_the_mixed_model_of_the_working_targets_has_the_same_fixed_effects(family):
+    data = draw(family)
+    model = fitted(data, family, tol=1e-9)
+    _, fixed = linear_mixed_model(data, model)
+    np.testing.assert_allclose(fixed, [*model.beta, model.intercept], atol=1e-4)
+
+
+def posterior_means(data, family, model):
+    """Of random levels given the rows, by sums over a fine grid."""
+    X, y, task, weight, offset, _ = data
+    u = np.linspace(-8, 8, 4001) * np.sqrt(model.intercept_variance)
+    found = []
+    for t in np.unique(task):
+        here = task == t
+        eta = (offset[here] + X[here] @ model.beta + model.intercept)[:, None] + u
+        h = log_density(family, y[here][:, None], eta, weight[here][:, None], model.dispersion).sum(axis=0)
+        density = np.exp(h - u**2 / (2 * model.intercept_variance) - h.max())
+        found.append(u @ density / density.sum())
+    return np.array(found)
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_its_random_effects_are_nearer_to_the_means_than_the_modes_are(family):
+    X, y, task, weight, offset, _ = draw(family, T=40, n=6)
+    data = (X, y, task, weight, offset, np.zeros(2, bool))
+    model = fitted(data, family)
+    effects, _ = linear_mixed_model(data, model)
+    means = posterior_means(data, family, model)
+    assert np.abs(effects[:, 0] - means).mean() < 0.5 * np.abs(model.v - means).mean()
+
+
 def test_errors_of_fixed_effects_are_those_of_repeated_draws():
     draws = [fitted(draw("binomial", T=20, n=10, seed=seed), "binomial") for seed in range(60)]
     effects = np.array([[*model.beta, model.intercept] for model in draws])

@@ -129,8 +129,6 @@ class RandomSlopes(MultiTaskRegressor):
         if rows.family.is_plain or not for_laplace:
             return super().learn_rows(rows, folds)
         some = rows.among(rows.counts() > 0)
-        if some.one_sided().all():
-            some = some.with_levels_of_all(some.one_sided())
         with limited_threads(len(some.labels), some.X.shape[1]):
             model = self._by_laplace(some)
         model = model.among(model.statistics("a fit").reindex(rows.labels))
