@@ -467,6 +467,10 @@ class TableRules(TransformerMixin, BaseEstimator):
         """Names of the features."""
         return np.array([out for name, rule in self.rules_.items() for out in names_of(name, rule)], dtype=object)
 
+    def column_of(self, feature: str) -> str:
+        """The column of the table that a feature is made from."""
+        return next(name for name, rule in self.rules_.items() if feature in names_of(name, rule))
+
     @property
     def plain(self) -> bool:
         """Whether the columns in use are numbers without gaps."""

@@ -113,6 +113,10 @@ class Columns:
         """Features with missing values, and what was filled in."""
         return self.transformer.gaps() if isinstance(self.transformer, TableRules) else []
 
+    def column_of(self, feature: str) -> str:
+        """The column of the table that a feature before the basis is made from."""
+        return self.transformer.column_of(feature) if isinstance(self.transformer, TableRules) else feature
+
     @property
     def categories(self) -> set[str]:
         """Names of the features that stand for one value of a text."""
