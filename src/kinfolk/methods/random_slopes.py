@@ -21,7 +21,7 @@ from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
 from kinfolk.rows.working import WorkingRows
 from kinfolk.solvers.equations import NormalEquations, normal_equations
-from kinfolk.solvers.mixed import MixedModel, laplace, mixed_model
+from kinfolk.solvers.mixed import LaplaceModel, MixedModel, laplace, mixed_model
 from kinfolk.solvers.mixed.effects import RANDOM_INTERCEPTS
 from kinfolk.solvers.tolerances import LAST_DIGIT
 from kinfolk.threads import limited_threads
@@ -42,6 +42,11 @@ class RandomSlopes(MultiTaskRegressor):
 
         sum_t ||y_t - X_t w_t - c_t||^2 + sigma2 sum_t (w_t - mu)' Sigma^-1 (w_t - mu).
 
+    Classes, counts and amounts (`family`) have the likelihood by Laplace's approximation, with covariance="diagonal",
+    intercept="random" and noise="common"; coefficients are the means of w_t to its order, which lie a little farther
+    out than the likeliest ones. Other choices are fitted by working targets, which takes tasks of few rows for more
+    alike than they are.
+
     There is nothing to tune. Units of the features do not matter, and tasks may have a single row with random
     intercepts. Tasks not seen in fit are predicted by mu (unseen="mean").
 
@@ -61,6 +66,7 @@ class RandomSlopes(MultiTaskRegressor):
     relevance_ : standard deviation between tasks of every coefficient; 0 for those that all tasks have in common
     covariance_ : Sigma (d, d); intercept_sd_ : s, NaN for free intercepts; sigma2_ : variance of the noise
     noise_ : (T,), variance of the noise of every task
+    dispersion_ : of classes, counts and amounts, in place of the two
     log_likelihood_, objective_history_ : at the end, and its negative after every step
     n_iter_, converged_, optimality_ : steps taken, the start included; whether, and how nearly, the gradient is zero
 
@@ -135,39 +141,18 @@ class RandomSlopes(MultiTaskRegressor):
         return replace(model, family=rows.family.name, method=self.unfitted())
 
     def _by_laplace(self, rows: WorkingRows) -> Model:
-        """The mixed model of greatest likelihood, as the linear map of working targets that has the same effects."""
-        d = rows.X.shape[1]
+        """The mixed model of greatest likelihood."""
+        # Levels vary independently of slopes at the mean input, as they do in the model of numbers.
         x0 = rows.weight @ rows.X / rows.weight.sum()
         random = ~rows.summed(rows.y, rows.weight).common()
-        found = laplace(
-            rows.X - x0,
-            rows.y,
-            rows.codes,
-            rows.family,
-            weight=rows.weight,
-            offset=rows.offset,
-            random=random,
-            tol=self.tol,
-        )
+        about = {"weight": rows.weight, "offset": rows.offset, "random": random}
+        found = laplace(rows.X - x0, rows.y, rows.codes, rows.family, tol=self.tol, **about)
         if not found.converged:
             self._warn_of_steps(len(found.history) - 1, found.residual)
-        variances = placed_columns(found.variances, np.flatnonzero(random), np.zeros(d))
-        gram = rows.summed(found.response, found.weight)
-        equations = normal_equations(gram, "coupled", origin=(x0, found.intercept))
-        covariance = np.diag(np.append(variances, found.intercept_variance)) / found.dispersion
-        coupling = Hub(covariance, np.zeros_like(covariance))
-        V = coupling.inverse(equations).unknowns(equations.b)
-        W, c = equations.coefficients(V)
-        part = Part.of(self.name, coupling, equations, V, "coupled")
-        noise = found.dispersion
-        if rows.family.dispersion is not None:
-            noise = dispersion(rows, part, rows.predictor(W, c))
-        return Model.of(
-            replace(gram, dispersion=noise),
-            W,
-            c,
-            population=Population(found.beta, found.intercept - float(x0 @ found.beta)),
-            parts=(part,),
+        variances = placed_columns(found.variances, np.flatnonzero(random), np.zeros(len(random)))
+        model = _linear_map(rows, found, np.append(variances, found.intercept_variance), x0, self.name)
+        return replace(
+            model,
             course=Course({"gradient": found.residual}, -found.history, len(found.history), found.converged),
             relevance=np.sqrt(variances),
             extras={
@@ -252,3 +237,20 @@ def noise_by_task(gram: GramStats, effects: MixedModel, equations: NormalEquatio
 def _hub(effects: MixedModel, weights: Array | None = None) -> Hub:
     # The fixed effects have no penalty of their own: R = 0.
     return Hub(effects.relative_covariance, np.zeros_like(effects.relative_covariance), weights)
+
+
+def _linear_map(rows: WorkingRows, found: LaplaceModel, variances: Array, x0: Array, name: str) -> Model:
+    """The mixed model of working targets that has the effects of `found`, whose inputs are those about x0."""
+    gram = rows.summed(found.response, found.weight)
+    equations = normal_equations(gram, "coupled", origin=(x0, found.intercept))
+    # The noise of a working target of weight 1 is the dispersion.
+    covariance = np.diag(variances) / found.dispersion
+    coupling = Hub(covariance, np.zeros_like(covariance))
+    V = coupling.inverse(equations).unknowns(equations.b)
+    W, c = equations.coefficients(V)
+    part = Part.of(name, coupling, equations, V, "coupled")
+    noise = found.dispersion
+    if rows.family.dispersion is not None:  # tasks may explain less than all by which counts vary more than they should
+        noise = dispersion(rows, part, rows.predictor(W, c))
+    population = Population(found.beta, found.intercept - float(x0 @ found.beta))
+    return Model.of(replace(gram, dispersion=noise), W, c, population=population, parts=(part,))
