@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.utils import estimator_html_repr
@@ -390,14 +389,14 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             minus 1.64 of them holds about 90 % of the observations, also where few rows leave the noise uncertain. For
             methods that are linear in their targets
         quantiles : numbers between 0 and 1; the result is then these quantiles of a new observation, along a last axis:
-            (0.05, 0.95) are the ends of 90 % intervals. They are those of a normal distribution
+            (0.05, 0.95) are the ends of 90 % intervals. They are those of a normal distribution; with family="binomial"
+            those of the probability, with the other families those of a new count, between whole numbers, or amount
         """
         if quantiles is not None:
             q = np.asarray(quantiles, dtype=np.float64)
             if q.ndim != 1 or not ((q > 0) & (q < 1)).all():
                 raise ValueError(f"quantiles={quantiles!r} must be numbers between 0 and 1, e.g. (0.05, 0.95)")
-            mean, std = self.predict(X, return_std=True)
-            return mean[..., None] + std[..., None] * ndtri(q)
+            return as_model(self).predict_table(X, unseen=self.unseen, quantiles=q)
         if is_lazy(X):
             return predict_frame(as_model(self), X, unseen=self.unseen, return_std=return_std)
         return as_model(self).predict_table(X, unseen=self.unseen, return_std=return_std)

@@ -21,6 +21,7 @@ from kinfolk.methods.trunk import Trunk
 from kinfolk.methods.uncertainty import HeldOut, Uncertainty, scale_of_errors, uncertainty
 from kinfolk.rows.families import FAMILIES, Family
 from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.rows.intervals import quantiles
 from kinfolk.rows.schema import Columns, ReadRows, names_out
 from kinfolk.rows.table import Rows, task_codes
 from kinfolk.threads import on_few_threads
@@ -479,19 +480,26 @@ class Model:
             std[self.trunk.reaches(X)] *= self._beside_trunk
         return std
 
-    def predict_table(self, X: Any, *, unseen: str = "error", return_std: bool = False) -> Any:
-        """Predictions for a table like that of fit: one per row, or one column per task of wide targets."""
+    def predict_table(
+        self, X: Any, *, unseen: str = "error", return_std: bool = False, quantiles: Array | None = None
+    ) -> Any:
+        """Predictions for a table like that of fit, or their quantiles: one per row, or one column per task."""
         assert self.columns is not None
         rows = self.columns.read(X, self.name)
         codes = None if rows.labels is None else task_codes(rows.labels, self.labels, unseen)
         if rows.note:
             warn_user(rows.note)
+        if codes is not None and quantiles is not None:
+            return self.quantiles_read(rows, codes, quantiles)
         if codes is not None:
             return self.predict_read(rows, codes, return_std=return_std)
         columns: Any = 0 if self.columns.single else self.columns.schema.columns
+        n = len(rows.features)
+        if quantiles is not None:
+            each = [self.quantiles_read(rows, np.full(n, t), quantiles) for t in range(len(self.labels))]
+            return np.stack(each, axis=1)[:, columns]
         if not return_std:
             return self.predict_all(rows)[:, columns]
-        n = len(rows.features)
         by_task = [self.predict_read(rows, np.full(n, t), return_std=True) for t in range(len(self.labels))]
         return tuple(np.column_stack(values)[:, columns] for values in zip(*by_task, strict=True))
 
@@ -519,8 +527,17 @@ class Model:
         if family.is_plain:
             return eta, std
         mean = family.mean(eta)
-        noise = 1.0 if self.gram is None or self.gram.dispersion is None else self.gram.dispersion
-        return mean, np.sqrt(noise * family.variance(mean) + (family.steepness(mean) * std) ** 2)
+        return mean, np.sqrt(self.dispersion * family.variance(mean) + (family.steepness(mean) * std) ** 2)
+
+    def quantiles_read(self, rows: ReadRows, codes: NDArray[np.intp], q: Array) -> Array:
+        """Quantiles q (k,) for rows that were read, along one more axis: of new targets, or of probabilities."""
+        eta, std = self.predictor_read(rows, codes, return_std=True)
+        return quantiles(self.target, eta, std, self.dispersion, q)
+
+    @property
+    def dispersion(self) -> float:
+        """Variance of the targets over that of their family."""
+        return 1.0 if self.gram is None or self.gram.dispersion is None else self.gram.dispersion
 
     def predictor_read(self, rows: ReadRows, codes: NDArray[np.intp], *, return_std: bool = False) -> Any:
         """Linear predictors of rows that were read; those that come later than all of fit have a model of their own."""

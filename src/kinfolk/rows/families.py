@@ -69,6 +69,11 @@ class Family:
         """Whether a mean may be proportional to something."""
         return self.link == "log"
 
+    @property
+    def ratio(self) -> str:
+        """What the exponential of a coefficient is: by how many times the odds, or the mean, are larger."""
+        return {"identity": "", "logit": "odds ratio", "log": "rate ratio"}[self.link]
+
     def read(self, y: Array) -> Array:
         """Checked targets; NaN where none was observed."""
         beyond = (y < self.least) | (y > self.most)
