@@ -467,6 +467,10 @@ class TableRules(TransformerMixin, BaseEstimator):
         """Names of the features."""
         return np.array([out for name, rule in self.rules_.items() for out in names_of(name, rule)], dtype=object)
 
+    def sources(self) -> list[str]:
+        """The column that every feature comes from."""
+        return [name for name, rule in self.rules_.items() for _ in names_of(name, rule)]
+
     @property
     def plain(self) -> bool:
         """Whether the columns in use are numbers without gaps."""
