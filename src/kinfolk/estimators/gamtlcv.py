@@ -234,7 +234,7 @@ class GAMTLCV(GraphRegressor):
             model = replace(model, beyond=self._beyond(model, rows, columns, inputs, gram, order))
         name = time_column(rows) if untold else None
         if order is not None and names is not None:
-            name = names[order]
+            name = columns.column_of(names[order])
         return with_report(model, time_column=name)
 
     def _searched(

@@ -33,6 +33,7 @@ def common_coefficients(gram: GramStats) -> Array:
     coef = np.zeros(gram.n_features)
     if can_tell_common(gram):
         coef[common] = mixed_model(gram).mean[common]
+    # Those that vary within tasks need no tasks: rows tell them.
     elif (common & ~gram.constant_within()).any():
         told = np.flatnonzero(~gram.constant_within())
         coef[told] = np.where(common[told], mixed_model(gram.on_columns(told)).mean, 0.0)
@@ -66,6 +67,7 @@ class Centre:
         assert gram.roles is not None
         is_fact = gram.facts()
         columns, own = np.flatnonzero(is_fact), np.flatnonzero(~is_fact)
+        # Facts are no features of the mixed model: beside a level of its own no task can tell a slope of its facts.
         found = mixed_model_by_facts(
             gram.on_columns(own), gram.x_mean[:, columns], gram.roles[columns], products=products
         )
@@ -79,6 +81,7 @@ class Centre:
         errors = np.zeros((len(columns), d + 1))
         errors[:, np.append(own, d)] = np.column_stack([found.slope_errors, found.level_errors])
         facts = FactEffects(columns, found.mean, origin, slopes, found.levels, errors)
+        # As a part takes them out again later, so that both see the same targets to the last digit.
         left = gram.beside(coef).beside(*facts.lines(gram.x_mean)).on_columns(own)
         return cls(coef, facts, own, left)
 

@@ -40,6 +40,23 @@ class HubCoupling(Coupling, Protocol):
         equations = joined()
         return self, self.inverse(equations).unknowns(equations.b)[places.new]
 
+    def solved(self, equations: NormalEquations, V: Array) -> Array:
+        """The best unknowns, in closed form."""
+        return self.inverse(equations).unknowns(equations.b)
+
+    def settled(self, V: Array) -> Self:
+        """There is no graph."""
+        return self
+
+    @property
+    def constant(self) -> float:
+        """Nothing."""
+        return 0.0
+
+    def certificates(self, equations: NormalEquations, V: Array) -> dict[str, float]:
+        """There is no graph."""
+        return {}
+
 
 @dataclass(frozen=True, eq=False)
 class HubInverse:
@@ -120,6 +137,27 @@ class Hub(HubCoupling):
         equations = joined()
         return grown, grown.inverse(equations).unknowns(equations.b)[places.new]
 
+    def cost(self, V: Array) -> float:
+        """sum_t (v_t - m)'P^-1 (v_t - m) + m'R m at the best m, for the covariance P."""
+        m = self._centre_of(V)
+        return float(np.square((V - m) @ self._root_of_inverse()).sum() + m @ self.centre @ m)
+
+    def _root_of_inverse(self) -> Array:
+        """A root of the inverse of the covariance, in the directions in which tasks differ."""
+        size = np.sqrt(np.diagonal(self.covariance))
+        size = np.where(size > 0, size, 1.0)
+        value, vector = np.linalg.eigh(self.covariance / size / size[:, None])
+        varies = value > MARGIN * max(value[-1], 0.0)
+        return (vector[:, varies] / np.sqrt(value[varies])) / size[:, None]
+
+    def _centre_of(self, V: Array) -> Array:
+        """The best common part of unknowns: their mean, drawn to 0; without a penalty on it their mean."""
+        mean = V.mean(axis=0)
+        if not self.centre.any():
+            return mean
+        # mean - m = P R m / T, since sum_t P^-1 (v_t - m) = R m.
+        return np.linalg.solve(np.eye(len(mean)) + self.covariance @ self.centre / len(V), mean)
+
     def inverse(self, equations: NormalEquations) -> HubInverse:
         """N, in units of the columns: eigenvalues and cutoffs in raw units say nothing about the smaller ones."""
         w = 1.0 if self.weights is None else self.weights[:, None, None]
@@ -154,6 +192,10 @@ class Alone(HubCoupling):
             K = Spectrum.of(G, equations.b).inverse_on_rows(self.penalty)
         return HubInverse(G, np.broadcast_to(K, G.shape), zero, zero, zero[0])
 
+    def cost(self, V: Array) -> float:
+        """penalty sum_t ||v_t||^2; without coefficients nothing."""
+        return 0.0 if np.isinf(self.penalty) else self.penalty * float(np.square(V).sum())
+
 
 @holds(penalty="number >=0", ridge="number >=0")
 @dataclass(frozen=True, eq=False)
@@ -178,6 +220,10 @@ class ToMean(HubCoupling):
         system = own.sum(axis=0) * (len(G) / len(own))
         Z = self.penalty * linalg.pinvh(system, atol=spectrum.resolution(total), rtol=MARGIN)
         return HubInverse(G, K, C, K, Z)
+
+    def cost(self, V: Array) -> float:
+        """penalty sum_t ||v_t - mean||^2 + ridge sum_t ||v_t||^2."""
+        return float(self.penalty * np.square(V - V.mean(axis=0)).sum() + self.ridge * np.square(V).sum())
 
     def around_centre(self, T: int, p: int) -> Hub | Alone:
         """The same for T tasks with p unknowns as a hub; its centre is the mean of tasks, drawn to 0 by the ridge.

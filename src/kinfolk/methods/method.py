@@ -26,6 +26,7 @@ from sklearn.utils import estimator_html_repr
 from kinfolk.methods.constant_within import beside_common, beside_facts
 from kinfolk.methods.extrapolation import limits_from, trusted_limits
 from kinfolk.methods.model import Model, Population, as_model
+from kinfolk.methods.outer import fit_family, working_folds
 from kinfolk.methods.parameters import check_parameters, choice, parameters
 from kinfolk.methods.remarks import (
     check_work,
@@ -36,11 +37,14 @@ from kinfolk.methods.remarks import (
 )
 from kinfolk.progress import LONG, Bar, rest_of_fit
 from kinfolk.rows.columns import TableRules
+from kinfolk.rows.families import FAMILIES, Family
 from kinfolk.rows.folds import Folds, refilled
 from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.offsets import Offsets
 from kinfolk.rows.schema import Columns, as_features, names_out, roles_of, ruled, rules_notes
-from kinfolk.rows.splits import in_order
+from kinfolk.rows.splits import InTime, fold_of_rows, in_order
 from kinfolk.rows.table import Rows, Schema, read_rows, read_table, task_name
+from kinfolk.rows.working import WorkingRows
 from kinfolk.sources.frames import is_lazy, predict_frame
 from kinfolk.threads import limited_threads
 from kinfolk.words import warn_user
@@ -78,11 +82,17 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     needs : what a table with a task column must have beyond that, in words
     scales_itself : whether columns need no common scale before it
     alone : whether it fits every task as if it were the only one
+    only_numbers : why it fits no classes and counts, in words; empty if it does
+    family_rounds : how often it finds its numbers anew on working targets, for classes and counts
 
     Parameters
     ----------
     task : name or position of the task column of X, or names of several that make it together; None if y has one column
         per task
+    family : "gaussian" for numbers, "binomial" for 0 and 1 or shares (trials are `sample_weight`), "poisson" for
+        counts, "gamma" for amounts above 0; coefficients are then those of the logit, or the logarithm, of the mean
+    exposure : name of a column of X that means of counts are proportional to (population, hours); no feature
+    offset : name of a column of X that is added to the linear predictor; no feature
     features : a transformer for the non-task columns, e.g. StandardScaler()
     categorical : names of columns of a data frame to take as categories, even if they hold numbers
     facts : columns that tell of a task and not of its rows, as its region: they move the level and the slopes around
@@ -103,8 +113,13 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     needs: ClassVar[str] = ""
     scales_itself: ClassVar[bool] = False
     alone: ClassVar[bool] = False
+    only_numbers: ClassVar[str] = ""
+    family_rounds: ClassVar[int] = 2
 
     task: str | int | Sequence[str] | None = field(default=None, kw_only=False)
+    family: str = choice(*FAMILIES)
+    exposure: str | None = None
+    offset: str | None = None
     features: Any = None
     categorical: Sequence[str] = ()
     facts: Any = "auto"
@@ -148,6 +163,29 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         """As it is called in tables and on the command line."""
         return command_name(type(self).__name__)
 
+    @property
+    def target(self) -> Family:
+        """The family of the targets."""
+        return FAMILIES[self.family]
+
+    @property
+    def offsets(self) -> Offsets:
+        """The columns that are added to the linear predictor."""
+        return Offsets(self.exposure, self.offset)
+
+    @property
+    def works_on_rows(self) -> bool:
+        """Whether statistics of the targets are not enough: they are those of working targets, which change."""
+        return not self.target.is_plain or bool(self.offsets)
+
+    def _check_family(self) -> None:
+        self.offsets.check(self.target)
+        if not self.target.is_plain and self.only_numbers:
+            raise ValueError(
+                f'{type(self).__name__} fits numbers alone, not family="{self.family}": {self.only_numbers}. GAMTL, '
+                "GAMTLCV, RBFGAMTL, Independent, Pooled, MeanShrunk, RandomSlopes and TaskMean fit it"
+            )
+
     def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """The model of all tasks of `gram`; those without rows get the population's coefficients."""
         if not (gram.n > 0).any():
@@ -181,7 +219,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         slopes, level = model.population
         through_row = gram.y_mean - gram.x_mean @ slopes
         if model.facts is not None:
-            through_row -= model.facts.of_rows(gram.x_mean)
+            through_row -= model.facts.of_rows(gram.x_mean)  # as `Model.predict` adds it to tasks without slopes
         # An unseen task may have its level as well as any other.
         level += float(np.sum(through_row[lone] - level)) / (model.seen.sum() + lone.sum())
         intercept = np.where(lone, through_row, np.where(gram.n > 0, model.intercept, level))
@@ -206,15 +244,32 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         check_parameters(self)
         with announced(self):
             if is_lazy(X):
+                if self.works_on_rows:
+                    raise ValueError(
+                        f"family={self.family!r}, exposure and offset need rows, and a lazy frame gives statistics: "
+                        "collect it first"
+                    )
                 if time is not None:
                     raise ValueError("time= orders rows in memory: collect the lazy frame, or leave time out")
                 return self._fit_lazy(X, y, groups)
-            rows = read_rows(X, y, task=self.task, sample_weight=sample_weight, facts=self.facts)
+            rows = self.read(X, y, sample_weight)
             return self.fit_rows(rows, in_order(groups, time, X, len(rows.y)))
+
+    def read(self, X: Any, y: Any, sample_weight: Any = None) -> Rows:
+        """Checked rows of a table, with what its columns add to the linear predictor."""
+        self._check_family()
+        if not self.offsets:
+            return read_rows(X, y, task=self.task, sample_weight=sample_weight, facts=self.facts)
+        table, offset = self.offsets.split(read_table(X))
+        rows = read_rows(table, y, task=self.task, sample_weight=sample_weight, facts=self.facts)
+        return replace(rows, offset=offset)
 
     def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
         """Fit to rows that have been read and checked."""
+        self._check_family()
         columns, features, names = self.fit_columns(rows)
+        if self.works_on_rows:
+            return self._fit_working(rows, columns, features, names, groups)
         self.tell_rules(columns, rows, features, names)
         if not self.wants_folds():
             gram = rows.gram(columns.of_training(rows, features), names)
@@ -226,12 +281,40 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         folds = refilled(folds, columns.gaps).with_roles(roles_of(self.facts, self.common, gram, columns))
         return self.keep(self.whole_model(folds.total, folds), self.limited(columns, rows, features))
 
+    def _fit_working(
+        self, rows: Rows, columns: Columns, features: Array, names: tuple[str, ...] | None, groups: Any
+    ) -> Self:
+        """Fit by statistics of working targets."""
+        self.tell_rules(columns, rows, features, names)
+        columns = self.limited(columns, rows, features)
+
+        gram = rows.gram(features, names)
+        roles = roles_of(self.facts, self.common, gram, columns)
+
+        def working(X: Array) -> WorkingRows:
+            return replace(WorkingRows.of(rows, X, names, self.target), roles=roles)
+
+        own = working(columns.of_training(rows, features))
+        if not self.wants_folds():
+            return self.keep(self.learn_rows(own), columns)
+        cv = self.folds_for(gram, groups)
+        fold = fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=self.random_state)
+        folds = working_folds(
+            lambda f: working(columns.seen_by(f, rows, features, fold)), fold, in_time=isinstance(groups, InTime)
+        )
+        return self.keep(self.learn_rows(own, refilled(folds, columns.gaps)), columns)
+
+    def learn_rows(self, rows: WorkingRows, folds: Folds | None = None) -> Model:
+        """The model of rows of any family; its numbers come from `folds`, if the method cross-validates."""
+        return fit_family(self, rows, folds)
+
     def tell_rules(self, columns: Columns, rows: Rows, X: Array, names: tuple[str, ...] | None) -> None:
         """Warn of what is unusual about the rows, what was done to columns, and of a search that would take hours."""
         T = len(rows.schema.labels)
         if self.wants_folds():
             check_work(T, X.shape[1])
-        warn_of_target(rows.targets().y)
+        if self.target.is_plain:
+            warn_of_target(rows.targets().y)
         warn_of_lonely_values(rows, X, names)
         if T == 1 and self.task is not None and not self.alone:
             warn_user(f"column {task_name(self.task)!r} names one task: it is fitted, with no others to learn from")
@@ -256,6 +339,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
     def fit_gram(self, gram: GramStats) -> Self:
         """Fit from statistics alone: of files, streams or clusters. `features` does not apply."""
+        self._refuse_statistics()
         if self.wants_folds():
             raise ValueError(
                 f"{type(self).__name__} cross-validates, and one block of statistics cannot be cut into folds: "
@@ -267,12 +351,20 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
     def fit_folds(self, folds: Folds) -> Self:
         """Fit from the statistics of folds alone; as `fit_gram` for methods that do not cross-validate."""
+        self._refuse_statistics()
         if self.needs_rows():
             raise ValueError(f"{type(self).__name__} with curves or a trunk needs rows, not statistics: use fit(X, y)")
         columns = self._columns_of(folds.total)
         folds = folds.with_roles(roles_of(self.facts, self.common, folds.total, columns))
         model = self.whole_model(folds.total, folds if self.wants_folds() else None)
         return self.keep(model, columns)
+
+    def _refuse_statistics(self) -> None:
+        if self.works_on_rows:
+            raise ValueError(
+                f"family={self.family!r}, exposure and offset need rows, since statistics of working targets change "
+                "with the fit: use fit(X, y)"
+            )
 
     def keep(self, model: Model, columns: Columns) -> Self:
         """Become the estimator of a fitted model."""
@@ -296,7 +388,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
     def fit_columns(self, rows: Rows) -> tuple[Columns, Array, tuple[str, ...] | None]:
         """The rules from tables to features, and features and names of the training rows."""
-        columns = Columns(rows.schema, single=rows.y.ndim == 1 and self.task is None)
+        columns = Columns(rows.schema, single=rows.y.ndim == 1 and self.task is None, offsets=self.offsets)
         if self.features is None:
             columns = ruled(columns, rows, self.categorical)
             if columns.transformer is None:

@@ -20,6 +20,7 @@ from kinfolk.methods.search_report import ByFeature, ByTask, SearchReport
 from kinfolk.methods.structures import Structure, TaskGraph
 from kinfolk.methods.trunk import Trunk
 from kinfolk.methods.uncertainty import HeldOut, Uncertainty, scale_of_errors, uncertainty
+from kinfolk.rows.families import FAMILIES, Family
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.rows.schema import Columns, ReadRows, names_out
 from kinfolk.rows.table import Rows, task_codes
@@ -100,7 +101,7 @@ class Bound:
     def held(self, prediction: Array, X: Array, inputs: Array, codes: NDArray[np.intp]) -> Array:
         """Predictions that stay near those of the lines beyond the training rows."""
         out, believed = self.beyond(X, inputs)
-        lines = self.lines.predict(inputs[out], codes[out])
+        lines = self.lines.predictor(inputs[out], codes[out])
         held = prediction.copy()
         held[out] = lines + believed * np.clip(prediction[out] - lines, -self.most, self.most)
         return held
@@ -163,6 +164,7 @@ class FoldStream(Protocol):
     bound="record T d",
     beyond="record T",
     facts="record d",
+    classes="names K",
 )
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -190,6 +192,9 @@ class Model:
     bound : what holds predictions beyond the training rows; None for a model of straight lines
     beyond : the model of rows that come later than all of fit, or None; it has its own basis, in its `columns`
     after : of such a model, the input that orders rows in time and its last value in fit; None of others
+    family : of the targets; statistics of all but numbers are those of working targets at the coefficients, with the
+        dispersion that was found as theirs
+    classes : labels of the classes, if the targets are classes
     private : whether statistics and all that needs them were left out on purpose
     method : the method with its parameters, to be fitted again
     stream : statistics of folds that more rows may be added to; None if none were kept
@@ -217,6 +222,8 @@ class Model:
     after: tuple[int, float] | None = None
     private: bool = False
     facts: FactEffects | None = None
+    family: str = "gaussian"
+    classes: NDArray[Any] | None = None
 
     @classmethod
     def of(
@@ -454,14 +461,24 @@ class Model:
         W = np.vstack([self.coef, self.population.coef])
         return W, np.append(self.intercept, self.population.intercept)
 
+    @property
+    def target(self) -> Family:
+        """The family of the targets."""
+        return FAMILIES[self.family]
+
     def predict(self, X: Array, codes: NDArray[np.intp]) -> Array:
         """Predictions for features X (n, d) of the tasks at `codes`; -1 is an unseen task."""
+        return self.target.mean(self.predictor(X, codes))
+
+    def predictor(self, X: Array, codes: NDArray[np.intp]) -> Array:
+        """The linear predictor, which is the prediction of numbers."""
         W, c = self._with_population
         prediction = c[codes]
         for start in range(0, len(X), PREDICT_BLOCK):
             block = slice(start, start + PREDICT_BLOCK)
             prediction[block] += np.einsum("nd,nd->n", X[block], W[codes[block]])
         if self.facts is not None:
+            # Coefficients of tasks that took part have what their facts make of them.
             strange = np.flatnonzero(~np.append(self.seen, False)[codes])
             prediction[strange] += self.facts.of_rows(X[strange])
         if self.trunk is not None:
@@ -470,23 +487,27 @@ class Model:
         return prediction
 
     def predict_wide(self, X: Array) -> Array:
-        """Predictions of all tasks for every row: (n, T)."""
+        """Linear predictors of all tasks for every row: (n, T)."""
         if self.trunk is None:
             return X @ self.coef.T + self.intercept
         T = len(self.labels)
-        return self.predict(np.repeat(X, T, axis=0), np.tile(np.arange(T), len(X))).reshape(-1, T)
+        return self.predictor(np.repeat(X, T, axis=0), np.tile(np.arange(T), len(X))).reshape(-1, T)
 
     @on_few_threads
     def std(self, X: Array, codes: NDArray[np.intp]) -> Array:
-        """Standard deviation of a new observation; a task without rows may be like any of those with rows."""
+        """Standard deviation of a new observation; a task without rows may be like any of those with rows.
+
+        Of all but numbers, that of the linear predictor.
+        """
+        new = float(self.target.is_plain)
         known = self.uncertainty
         among_seen = np.append(np.where(self.seen, np.cumsum(self.seen) - 1, -1), -1)[codes]
         old = among_seen >= 0
         std = np.empty(len(X))
-        std[old] = known.std(X[old], among_seen[old])
+        std[old] = known.std(X[old], among_seen[old], new)
         if not old.all():
             lines = 1.0 if self.trunk is None else 1 - self.trunk.share  # a trunk is the same for all strangers
-            std[~old] = known.of_new_tasks(X[~old], lines)
+            std[~old] = known.of_new_tasks(X[~old], lines, new)
         if self.trunk is not None:
             std[self.trunk.reaches(X)] *= self._beside_trunk
         return std
@@ -509,6 +530,10 @@ class Model:
 
     def predict_all(self, rows: ReadRows) -> Array:
         """Predictions of all tasks for every row (n, T)."""
+        offset = 0.0 if rows.offset is None else rows.offset[:, None]
+        return self.target.mean(self._wide(rows) + offset)
+
+    def _wide(self, rows: ReadRows) -> Array:
         wide = self.predict_wide(rows.features)
         if self.bound is None:
             return wide
@@ -519,22 +544,36 @@ class Model:
         ).reshape(n, T)
 
     def predict_read(self, rows: ReadRows, codes: NDArray[np.intp], *, return_std: bool = False) -> Any:
-        """Predictions for rows that were read; those that come later than all of fit have a model of their own."""
+        """Predictions for rows that were read, and standard deviations of their targets."""
+        family = self.target
+        if not return_std:
+            return family.mean(self.predictor_read(rows, codes))
+        eta, std = self.predictor_read(rows, codes, return_std=True)
+        if family.is_plain:
+            return eta, std
+        mean = family.mean(eta)
+        noise = 1.0 if self.gram is None or self.gram.dispersion is None else self.gram.dispersion
+        return mean, np.sqrt(noise * family.variance(mean) + (family.steepness(mean) * std) ** 2)
+
+    def predictor_read(self, rows: ReadRows, codes: NDArray[np.intp], *, return_std: bool = False) -> Any:
+        """Linear predictors of rows that were read; those that come later than all of fit have a model of their own."""
         prediction = self._held(rows.features, rows.inputs, codes)
         std = self._std(rows, codes, prediction) if return_std else None
         later = self._later(rows)
         if len(later):
             assert self.beyond is not None
             some = rows.some(later, self.beyond.columns)
-            found = self.beyond.predict_read(some, codes[later], return_std=return_std)
+            found = self.beyond.predictor_read(some._replace(offset=None), codes[later], return_std=return_std)
             prediction[later] = found[0] if return_std else found
             if std is not None:
                 std[later] = found[1]
+        if rows.offset is not None:
+            prediction = prediction + rows.offset
         return prediction if std is None else (prediction, std)
 
     def _held(self, X: Array, inputs: Array, codes: NDArray[np.intp]) -> Array:
         """Predictions for features X of `inputs`, near those of lines where these lie beyond the training rows."""
-        prediction = self.predict(X, codes)
+        prediction = self.predictor(X, codes)
         return prediction if self.bound is None else self.bound.held(prediction, X, inputs, codes)
 
     def _later(self, rows: ReadRows) -> NDArray[np.intp]:
@@ -590,6 +629,10 @@ class Model:
             found |= self.facts.attributes(self.feature_names, bends)
         if self.relevance is not None:
             found["relevance_"] = self.relevance
+        if self.classes is not None:
+            found["classes_"] = self.classes
+        if not self.target.is_plain and self.gram is not None:
+            found["dispersion_"] = self.gram.dispersion
         for record in (self.columns, self.course, self.held_out, self.report):
             found |= {} if record is None else record.attributes()
         return found | {k: v.values if isinstance(v, (ByTask, ByFeature)) else v for k, v in self.extras.items()}

@@ -105,6 +105,22 @@ class Coupling(Protocol):
         `new` are the equations of the new tasks, and joined() those of all.
         """
 
+    def solved(self, equations: NormalEquations, V: Array) -> Array:
+        """The unknowns that are best for these equations, looked for from V."""
+
+    def cost(self, V: Array) -> float:
+        """The penalty, a square of V, for unknowns that differ as the coupling lets them."""
+
+    def settled(self, V: Array) -> Self:
+        """The same with the graph that is best for V, if it has one that was learned."""
+
+    @property
+    def constant(self) -> float:
+        """What the graph alone adds to the objective."""
+
+    def certificates(self, equations: NormalEquations, V: Array) -> dict[str, float]:
+        """How far the graph is from the best for V."""
+
 
 @dataclass(frozen=True, eq=False)
 class LinearMap:
@@ -197,10 +213,13 @@ class Part:
     def equations(self, gram: GramStats) -> NormalEquations:
         """Normal equations of some tasks in the unknowns of this part."""
         left = gram if self.common is None else gram.beside(self.common)
-        left = left if self.facts is None else left.beside(*self.facts.lines(gram.x_mean))
+        # Tasks that come later have facts too: their mean features hold them.
+        taken_out = None if self.facts is None else self.facts.lines(gram.x_mean)
+        left = left if taken_out is None else left.beside(*taken_out)
         scaled = left if self.units is None else left.rescaled(self.units)
         found = normal_equations(scaled, self.intercept, origin=self.origin)
-        return found if self.basis is None else found.in_basis(self.basis)
+        found = found if self.basis is None else found.in_basis(self.basis)
+        return found if taken_out is None else replace(found, beside=taken_out)
 
     def map(self, gram: GramStats) -> LinearMap:
         """The linear map of tasks with these statistics."""
@@ -223,7 +242,11 @@ class Part:
         """Slopes and intercepts, in the units of the rows, of tasks with these equations and unknowns."""
         W, c = equations.coefficients(V)
         W = W if self.units is None else W / self.units
-        return W if self.common is None else W + self.common, c
+        W = W if self.common is None else W + self.common
+        if equations.beside is None:
+            return W, c
+        slopes, levels = equations.beside
+        return W + slopes, c + levels
 
     def among(self, kept: NDArray[np.bool_]) -> Part:
         """The part of some of its tasks."""
@@ -239,11 +262,7 @@ class Part:
         if shares is not None:
             shares = places.merged(shares, np.full(new.n_tasks, self.share))
         grown = replace(self, coupling=coupling, V=places.merged(self.V, V), own_shares=shares)
-        W, c = self.coefficients(equations, V)
-        if self.facts is not None:
-            slopes, levels = self.facts.lines(new.x_mean)
-            W, c = W + slopes, c + levels
-        return grown, W, c
+        return grown, *self.coefficients(equations, V)
 
     def in_units(self, scale: Array) -> Part:
         """The same part, if its features were divided by `scale` before."""

@@ -144,26 +144,29 @@ class Uncertainty:
     scale: float = 1.0
     common: NDArray[np.bool_] | bool = False
 
-    def std(self, X: Array, codes: NDArray[np.intp]) -> Array:
-        """Standard deviation of a new observation at every row of X, whose task is `codes`."""
+    def std(self, X: Array, codes: NDArray[np.intp], new: float = 1.0) -> Array:
+        """Standard deviation of a new observation at every row of X, whose task is `codes`; with new=0 of its mean."""
         tasks, position = np.unique(codes, return_inverse=True)
         away = np.zeros(len(X))
         for errors in self.parts:
             S = self.covariance(errors, tasks)[position]
             # The standard deviation of a sum is at most the sum of those of its terms, and parts err alike.
             away += errors.part.shares[codes] * deviations(errors.part.design(X, codes), S)
-        return self.scale * np.hypot(np.sqrt(self.noise[codes] * self.level[codes]), away)
+        return self.scale * np.hypot(np.sqrt(self.noise[codes] * (self.level[codes] - (1 - new))), away)
 
     def covariance(self, errors: PartErrors, tasks: NDArray[np.intp]) -> Array:
         """Second moments of the errors of a part's unknowns, for some tasks: (k, p, p)."""
         _, noise, pulled = errors.blocks(tasks)
         return self.noise[tasks, None, None] * noise + pulled
 
-    def of_new_tasks(self, X: Array, lines: float = 1.0) -> Array:
-        """Standard deviation at rows of tasks that fit has not seen, of whose prediction lines have that share."""
+    def of_new_tasks(self, X: Array, lines: float = 1.0, new: float = 1.0) -> Array:
+        """Standard deviation at rows of tasks that fit has not seen, of whose prediction lines have that share.
+
+        With new=0 without the noise of an observation.
+        """
         rows = np.column_stack([X - self.law.x0, np.ones(len(X))])
         between = deviations(rows, (self.law.covariance + self.law.mean_error)[None])
-        std = np.hypot(np.sqrt(self.noise.mean()), lines * between)
+        std = np.hypot(np.sqrt(new * self.noise.mean()), lines * between)
         # Every variance between tasks is estimated from T tasks: with the degrees of freedom f of their sum
         # (Satterthwaite 1946), a normal interval must be as wide as that of Student's distribution at 90 %.
         sd = lines * np.abs(rows) * np.sqrt(np.diagonal(self.law.covariance)) / np.maximum(std, TINY)[:, None]
@@ -239,9 +242,9 @@ def uncertainty(
     means = [part for part in maps if not part.equations.has_ones]
     free = sum(part.shares for part in means)
     level: Array = 1 + sum((part.shares / np.maximum(gram.n, TINY) for part in means), np.zeros(gram.n_tasks))
-    if all(part.inverse.at_once for part in maps):
+    if gram.dispersion is None and all(part.inverse.at_once for part in maps):
         noise, beyond = relative_noise(parts, law, np.maximum(gram.n - free, 0.0), squared_errors(gram, W, c))
-    else:  # who is noisier would take too long
+    else:  # nobody is noisier than known, or who is would take too long
         noise, beyond = np.ones(gram.n_tasks), 0.0
     if np.ptp(noise) > 0:  # tasks of much noise tell less about how tasks differ
         law = replace(integrated_components(gram, noise), noise=law.noise)

@@ -75,6 +75,9 @@ class BMSL(MultiTaskRegressor):
 
     shares: ClassVar[str] = "task covariance, Bayesian"
     simplicity: ClassVar[int] = 120
+    only_numbers: ClassVar[str] = (
+        "its sampler draws from normal observations, and there is no other to draw from in closed form"
+    )
     quick: ClassVar[dict[str, Any]] = {"n_samples": 500, "n_burn": 500, "n_chains": 2}
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # the posterior weighs what others tune
 

@@ -80,6 +80,7 @@ class CCMTL(AlongGraph):
 
     shares: ClassVar[str] = "fixed graph"
     simplicity: ClassVar[int] = 70
+    only_numbers: ClassVar[str] = "its graph is of squared-error fits, and its duality gap is that of squared errors"
     quick: ClassVar[dict[str, Any]] = {"tol": 1e-3, "max_iter": 100}
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {
         "strength": (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0),

@@ -72,6 +72,9 @@ class GFL(AlongGraph):
 
     shares: ClassVar[str] = "graph of correlated targets"
     simplicity: ClassVar[int] = 100
+    only_numbers: ClassVar[str] = (
+        "its graph is of correlations between targets, and its duality gap is that of squared errors"
+    )
     quick: ClassVar[dict[str, Any]] = {"tol": 1e-3, "max_iter": 1000}
     needs: ClassVar[str] = "all tasks measured at the same rows"
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {"sparsity": (1e-3, 1e-2), "fusion": (1e-4, 1e-3, 1e-2, 1e-1)}

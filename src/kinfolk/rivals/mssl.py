@@ -75,6 +75,9 @@ class MSSL(MultiTaskRegressor):
 
     shares: ClassVar[str] = "task precision"
     simplicity: ClassVar[int] = 90
+    only_numbers: ClassVar[str] = (
+        "its penalties are in units of the noise of the targets, which classes and counts have none of"
+    )
     quick: ClassVar[dict[str, Any]] = {"tol": 1e-3, "max_iter": 15}
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {"strength": (1e-4, 1e-3, 1e-2, 1e-1), "sparsity": (0.1, 1.0)}
 

@@ -67,6 +67,9 @@ class MTRL(MultiTaskRegressor):
 
     shares: ClassVar[str] = "task covariance"
     simplicity: ClassVar[int] = 80
+    only_numbers: ClassVar[str] = (
+        "its objective divides squared errors by rows, and its duality gap is that of squared errors"
+    )
     quick: ClassVar[dict[str, Any]] = {"tol": 1e-4}
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {
         "ridge": (1e-3, 1e-2, 1e-1),

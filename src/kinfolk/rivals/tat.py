@@ -78,6 +78,9 @@ class TAT(MultiTaskRegressor):
 
     shares: ClassVar[str] = "tree of tasks"
     simplicity: ClassVar[int] = 110
+    only_numbers: ClassVar[str] = (
+        "its solver factorises squared errors once for all steps, and its certificate is about them"
+    )
     quick: ClassVar[dict[str, Any]] = {"tol": 1e-4, "max_iter": 1000}
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {"strength": (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)}
 

@@ -471,6 +471,10 @@ class TableRules(TransformerMixin, BaseEstimator):
         """The column that every feature comes from."""
         return [name for name, rule in self.rules_.items() for _ in names_of(name, rule)]
 
+    def column_of(self, feature: str) -> str:
+        """The column of the table that a feature is made from."""
+        return next(name for name, rule in self.rules_.items() if feature in names_of(name, rule))
+
     @property
     def plain(self) -> bool:
         """Whether the columns in use are numbers without gaps."""

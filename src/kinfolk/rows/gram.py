@@ -44,6 +44,7 @@ MOST_KEPT = 2**24  # numbers in the matrices of all tasks, 128 MB, up to which o
     feature_names="texts d",
     span="2 d infinite",
     roles="integers d",
+    dispersion="number >0",
 )
 @dataclass(frozen=True, eq=False)
 class GramStats:
@@ -59,6 +60,7 @@ class GramStats:
     span : (2, d), least and largest value of every feature in any task, or None if unknown
     roles : (d,), what features are by the user's word: -1, one coefficient for all tasks; k > 0, a fact about tasks, of
         which those of one column have the same k; 0, anything else. None if all are 0
+    dispersion : variance of a target of weight 1 about its mean, where it is known; None if it is to be estimated
 
     Examples
     --------
@@ -77,6 +79,7 @@ class GramStats:
     feature_names: tuple[str, ...] | None = None
     span: Array | None = None
     roles: NDArray[np.intp] | None = None
+    dispersion: float | None = None
     _memory: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod

@@ -16,6 +16,7 @@ from kinfolk.rows.columns import TableRules, codes_among, note_of_codes, note_of
 from kinfolk.rows.folds import Folds, Gap, folds_as_seen, numbered_folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.levels import PARTS, CrossFitted
+from kinfolk.rows.offsets import NO_OFFSETS, Offsets
 from kinfolk.rows.splits import InTime, fold_of_rows
 from kinfolk.rows.table import (
     Rows,
@@ -36,7 +37,8 @@ FAR = 1 / 2  # of the width between the limits: rows nearer to them are clipped 
 class ReadRows(NamedTuple):
     """Features of new rows, clipped to what a model trusts; their labels; which rows were clipped, and as they were.
 
-    `inputs` are the features before the basis; `note` is a warning about rows far out, or empty.
+    `inputs` are the features before the basis; `note` is a warning about rows far out, or empty. `offset` (n,) is added
+    to the linear predictor, if there is any.
     """
 
     features: Array
@@ -46,6 +48,7 @@ class ReadRows(NamedTuple):
     inputs: Array
     unclipped_inputs: Array
     note: str = ""
+    offset: Array | None = None
 
     def some(self, rows: NDArray[np.intp], columns: Columns | None = None) -> ReadRows:
         """Some of the rows, by position, with the features of other `columns` if given."""
@@ -57,10 +60,11 @@ class ReadRows(NamedTuple):
             features, unclipped = columns.in_basis(inputs), columns.in_basis(far)
         place = np.searchsorted(rows, self.clipped[clipped])
         labels = None if self.labels is None else self.labels[rows]
-        return ReadRows(features, labels, place, unclipped, inputs, far, self.note)
+        offset = None if self.offset is None else self.offset[rows]
+        return ReadRows(features, labels, place, unclipped, inputs, far, self.note, offset)
 
 
-@holds(schema="record T", limits="2 i infinite", means="i")
+@holds(schema="record T", limits="2 i infinite", means="i", offsets="record")
 @dataclass(frozen=True, eq=False)
 class Columns:
     """The columns of the table of fit, and the fitted transformers between it and the features.
@@ -74,6 +78,7 @@ class Columns:
     limits : (2, d), least and largest value of the features before `basis` to predict with; None for any
     means : (d,), of the features before `basis` in the rows of fit, for gaps in new rows of columns that had none;
         None if not known
+    offsets : columns of X beside those of the schema, which are added to the linear predictor
     """
 
     schema: Schema
@@ -82,6 +87,7 @@ class Columns:
     single: bool = False
     limits: Array | None = None
     means: Array | None = None
+    offsets: Offsets = NO_OFFSETS
 
     @property
     def task(self) -> str | int | None:
@@ -107,6 +113,10 @@ class Columns:
     def gaps(self) -> list[Gap]:
         """Features with missing values, and what was filled in."""
         return self.transformer.gaps() if isinstance(self.transformer, TableRules) else []
+
+    def column_of(self, feature: str) -> str:
+        """The column of the table that a feature before the basis is made from."""
+        return self.transformer.column_of(feature) if isinstance(self.transformer, TableRules) else feature
 
     @property
     def categories(self) -> set[str]:
@@ -176,6 +186,11 @@ class Columns:
 
         return folds_as_seen(of(None), of)
 
+    def seen_by(self, f: int | None, rows: Rows, X: Array, fold: NDArray[np.intp]) -> Array:
+        """The features X of training rows as what trains fold f has learned them; None: as all rows have."""
+        crossed = self.cross_fitted(rows, fold)
+        return X if crossed is None else self.in_basis(crossed.inputs(self._before_basis(rows, X), f))
+
     def plain_features(self, names: Sequence[str]) -> NDArray[np.intp]:
         """Places of those of the features with these names that are columns of numbers as they are.
 
@@ -244,14 +259,17 @@ class Columns:
 
     def read(self, X: Any, name: str) -> ReadRows:
         """Features of new rows, and their task labels if the table has a task column; `name` is for errors."""
-        table, labels = read_for_predict(X, self.schema, name, by_name=self.has_rules)
+        table, offset = self.offsets.split(read_table(X))
+        table, labels = read_for_predict(table, self.schema, name, by_name=self.has_rules)
         self._warn_of_news(table)
-        return self.clipped_features(table)._replace(labels=labels)
+        return self.clipped_features(table)._replace(labels=labels, offset=offset)
 
     def read_with_targets(self, X: Any, y: Any, name: str, sample_weight: Any = None) -> tuple[Rows, Array]:
         """Checked rows of a table like that of fit, with targets, and their features."""
-        table = matched_table(read_table(X), self.schema, name, by_name=self.has_rules)
+        table, offset = self.offsets.split(read_table(X))
+        table = matched_table(table, self.schema, name, by_name=self.has_rules)
         rows = read_rows(table.native, y, task=self.task, sample_weight=sample_weight)
+        rows = replace(rows, offset=offset)
         if rows.schema.task is not None:
             check_same_kind(rows.schema.labels, self.schema.labels)
         self._warn_of_news(rows.table)
@@ -293,9 +311,10 @@ class Columns:
 
     def attributes(self) -> dict[str, Any]:
         """What scikit-learn expects of a fitted estimator."""
-        found: dict[str, Any] = {"n_features_in_": self.schema.width, "features_": self.transformer}
+        width = self.schema.width + len(self.offsets.columns)
+        found: dict[str, Any] = {"n_features_in_": width, "features_": self.transformer}
         if self.schema.names is not None:
-            found["feature_names_in_"] = np.asarray(self.schema.names, dtype=object)
+            found["feature_names_in_"] = np.asarray([*self.schema.names, *self.offsets.names], dtype=object)
         return found
 
 

@@ -405,13 +405,17 @@ class Targets(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Checked rows: what fit works on. For wide targets `y` is (n, T) and `codes` is None."""
+    """Checked rows: what fit works on. For wide targets `y` is (n, T) and `codes` is None.
+
+    `offset` (n,) is what columns beside the features add to the linear predictor, or None.
+    """
 
     table: Table
     y: Array
     codes: NDArray[np.intp] | None
     weight: Array | None
     schema: Schema
+    offset: Array | None = None
 
     def gram(self, X: Array, feature_names: tuple[str, ...] | None) -> GramStats:
         """Statistics of these rows with the features X."""
@@ -435,6 +439,7 @@ class Rows:
             y=self.y[index],
             codes=None if self.codes is None else self.codes[index],
             weight=None if self.weight is None else self.weight[index],
+            offset=None if self.offset is None else self.offset[index],
         )
 
     def targets(self) -> Targets:
@@ -450,7 +455,7 @@ class Rows:
 def read_rows(X: Any, y: Any, *, task: Any, sample_weight: Any = None, facts: Any = None) -> Rows:
     """Check a training table and its targets once, and code the tasks; a frame of `facts` is joined to it."""
     task = task_name(task)
-    table = read_table(X).with_joint(task)
+    table = (X if isinstance(X, Table) else read_table(X)).with_joint(task)
     known = None
     if hasattr(facts, "columns"):
         known = TaskFacts.of(facts, task, table)
@@ -505,10 +510,10 @@ def _long_rows(table: Table, y: Array, task: Any, weight: Array | None) -> Rows:
 
 
 def read_for_predict(
-    X: Any, schema: Schema, estimator: str, *, by_name: bool = False
+    table: Table, schema: Schema, estimator: str, *, by_name: bool = False
 ) -> tuple[Table, NDArray[Any] | None]:
     """A new table, checked against the one of fit: its features, and its task labels if it has a task column."""
-    table = matched_table(read_table(X), schema, estimator, by_name=by_name)
+    table = matched_table(table, schema, estimator, by_name=by_name)
     if schema.task is None:
         return table, None
     features, column = table.split(schema.task)

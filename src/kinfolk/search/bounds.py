@@ -43,8 +43,7 @@ def _reach(model: Model, curves: FeatureSearch | None, data: TaskRows | None) ->
     size = np.sqrt(np.maximum(np.diag(C), TINY))
     value, vector = np.linalg.eigh(C / np.outer(size, size))
     root = vector / np.sqrt(np.maximum(value, LEAST_VARIANCE)) / size[:, None]
-    # Of statistics alone nobody knows the farthest row; and folds in time have shown how far curves go on.
-    if data is None or (data.fold < 0).any():
+    if data is None:  # of statistics alone nobody knows the farthest row
         return center, root, float(np.finfo(float).max)
     distance = block_by_block(features_of(data, curves), lambda X, _: np.square((X - center) @ root).sum(axis=1))
     used = slice(None) if data.weight is None else data.weight > 0
@@ -68,7 +67,7 @@ def _difference(model: Model, lines: Model, curves: FeatureSearch | None, data: 
         inputs, codes = data.X, data.codes
         apart = block_by_block(
             features_of(data, curves),
-            lambda X, rows: model.predict(X, codes[rows]) - lines.predict(inputs[rows], codes[rows]),
+            lambda X, rows: model.predictor(X, codes[rows]) - lines.predictor(inputs[rows], codes[rows]),
         )
         return float(np.sqrt(np.average(apart**2, weights=data.weight)))
     assert model.gram is not None

@@ -146,9 +146,10 @@ class Chosen:
 
         Sharing is judged with a ridge per task that has the same curves; tasks with a single row have no ridge.
         """
-        errors = dict(self.chain)
-        errors.setdefault("graph", errors["sharing"])
-        errors.setdefault("trees", errors["graph"])
+        errors = {name: self.chain[name] for name in ("start", "curves", "sharing")}
+        # In this order, whatever takes part: a step that does not changes nothing.
+        errors["graph"] = self.chain.get("graph", errors["sharing"])
+        errors["trees"] = self.chain.get("trees", errors["graph"])
         lines = self.search.lines
         both = lines.has_both()
         if not both.any():

@@ -122,7 +122,7 @@ def model_columns(model: MultiTaskRegressor) -> list[str]:
             f"{'names of columns' if schema.names is None else 'a task column'}: fit it on a data frame or a file with "
             "a task column, so that the columns to predict from are known"
         )
-    return list(schema.names)
+    return [*schema.names, *columns.offsets.names]
 
 
 def _frame(model: MultiTaskRegressor, source: Source, used: list[str], kept: list[str]) -> Any:

@@ -20,6 +20,7 @@ from kinfolk.methods.gamtl.problem import Penalty, Problem
 from kinfolk.methods.part import ErrorBlocks, Joined, Places, Scatter
 from kinfolk.rows.gram import Array
 from kinfolk.solvers.equations import NormalEquations
+from kinfolk.solvers.graph import graph_of_weights
 from kinfolk.solvers.krylov import conjugate_gradients
 from kinfolk.solvers.tolerances import WEIGHTS_RESIDUAL
 from kinfolk.solvers.weights import WeightSystem
@@ -129,6 +130,31 @@ class GraphCoupling:
     def inverse(self, equations: NormalEquations) -> GraphInverse:
         """N of the weight step."""
         return GraphInverse(self.problem(equations).system(self.adjacency), equations.G)
+
+    def solved(self, equations: NormalEquations, V: Array) -> Array:
+        """The weight step."""
+        step = self.problem(equations).weight_step(self.adjacency, V)
+        return np.asarray(step.value)
+
+    def cost(self, V: Array) -> float:
+        """Ridge and coupling."""
+        return self.penalty.of_weights(V, self.adjacency)
+
+    @property
+    def constant(self) -> float:
+        """Barrier and Frobenius term."""
+        return self.penalty.of_graph(self.adjacency)
+
+    def settled(self, V: Array) -> GraphCoupling:
+        """The graph step."""
+        degree = np.asarray(self.adjacency.sum(axis=1)).ravel()
+        start = self.penalty.alpha / degree if len(V) > 1 and (degree > 0).all() else None
+        graph = graph_of_weights(V * self.penalty.scale, **self.penalty.graph_terms, start=start)
+        return replace(self, adjacency=graph.value)
+
+    def certificates(self, equations: NormalEquations, V: Array) -> dict[str, float]:
+        """The optimality conditions of the graph step."""
+        return self.problem(equations).of_graph_step(self.adjacency, V, None)
 
     def among(self, kept: NDArray[np.bool_]) -> GraphCoupling:
         """The same among some of its tasks, without the edges to others."""

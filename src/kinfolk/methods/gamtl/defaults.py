@@ -49,8 +49,12 @@ def feature_scale(gram: GramStats) -> NDArray[np.float64]:
 
 def completed(named: dict[str, Any], gram: GramStats) -> Recipe:
     """The recipe with those parameters of `RAW` that are not named, for features on one scale."""
-    # Rows that give nothing but levels are not enough for a mixed model.
-    if (gram.n - 1).sum() <= 0 or not gram.G.any() or ("metric" not in named and fall_into_groups(gram)):
+    # Rows that give nothing but levels are not enough for a mixed model, unless their noise is known.
+    if (
+        (gram.dispersion is None and (gram.n - 1).sum() <= 0)
+        or not gram.G.any()
+        or ("metric" not in named and fall_into_groups(gram))
+    ):
         return Recipe(**RAW | named)
     recipe = Recipe(**AROUND | named)
     effects = metric_model(gram, recipe.metric, recipe.intercept)
@@ -90,17 +94,20 @@ def fall_into_groups(gram: GramStats) -> bool:
     assert problem.near is not None
     A = problem.graph_step(problem.near, None).value
     around = -2 * float(effects.history[-1]) + 2 * (2 * gram.n_features + 1)
-    deviances = graph_deviances(problem, A, float((gram.n - 1).sum()))
+    rows = (gram.n - 1).sum() if gram.dispersion is None else np.maximum(gram.n - 1, 0.0).sum()
+    deviances = graph_deviances(problem, A, float(rows), gram.dispersion)
     return any(deviance + A.nnz + 2 * 2 < around for deviance in deviances)
 
 
-def graph_deviances(problem: Problem, A: sparse.csr_array, rows: float) -> Iterator[float]:
+def graph_deviances(problem: Problem, A: sparse.csr_array, rows: float, noise: float | None = None) -> Iterator[float]:
     """Minus twice the log-likelihood of the rows about their task's mean, with the best sigma2, by widths of the prior.
 
     With the penalty w'Pw, the prior of width kappa gives y = X w + e the covariance sigma2 (I + kappa X P^-1 X'), so
 
         rows log(2 pi sigma2) + rows + log |P / kappa + G| - log |P / kappa|,
-        sigma2 = (y'y - b'(P / kappa + G)^-1 b) / rows.
+        sigma2 = (y'y - b'(P / kappa + G)^-1 b) / rows;
+
+    where sigma2 is known, the first two terms are rows log(2 pi sigma2) and the bracket over it.
     """
     equations = problem.equations
     T, p = equations.shape
@@ -118,9 +125,11 @@ def graph_deviances(problem: Problem, A: sparse.csr_array, rows: float) -> Itera
         # Transposed, which changes nothing, it is in LAPACK's order and is not copied.
         factor, _ = linalg.cho_factor(H.reshape(T * p, T * p).T, lower=True, overwrite_a=True, check_finite=False)
         explained = linalg.solve_triangular(factor, b, lower=True, check_finite=False)
-        sigma2 = max(yy - float(explained @ explained), TINY * yy, TINY) / rows
+        squares = max(yy - float(explained @ explained), TINY * yy, TINY)
+        misfit = rows if noise is None else squares / noise
         log_both = 2 * float(np.log(np.diagonal(factor)).sum())
-        return rows * (np.log(2 * np.pi * sigma2) + 1) + log_both - log_prior + T * p * np.log(kappa)
+        logs = rows * np.log(2 * np.pi * (squares / rows if noise is None else noise)) + misfit
+        return float(logs + log_both - log_prior + T * p * np.log(kappa))
 
     least = np.inf
     for kappa in WIDTHS:

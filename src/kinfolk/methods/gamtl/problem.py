@@ -81,6 +81,18 @@ class Penalty:
         """The part of gamma that acts along the graph."""
         return self.gamma * (1 - self.anchor)
 
+    def of_weights(self, W: Array, A: sparse.csr_array) -> float:
+        """The terms of the objective with weights in them, but the loss."""
+        ridge = float(np.vdot(W @ self.ridge, W))
+        coupled = W * self.scale
+        coupling = (1 - self.anchor) * graph_coupling(A, coupled) + self.anchor * uniform_coupling(coupled)
+        away = float(((W - W.mean(axis=0)) ** 2 @ self.shrinkage).sum())
+        return ridge + self.gamma * coupling + away
+
+    def of_graph(self, A: sparse.csr_array) -> float:
+        """The terms of the graph alone."""
+        return sum(graph_terms(A, alpha=self.alpha, beta=self.beta, self_loops=self.self_loops))
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Problem(Penalty):
@@ -194,13 +206,19 @@ class Problem(Penalty):
         """
         W = result.weights.value
         A = result.graph.value
-        Z = self._distances(W * self.scale)
         return {
             "weights_residual": self.system(A).residual(W),
-            "graph_residual": graph_residual(A, Z, **self.graph_terms),
-            "duality_gap": self._duality_gap(A, Z, W, result.graph.dual),
+            **self.of_graph_step(A, W, result.graph.dual),
             "last_step_gap": result.graph.residual,
             "certified": result.graph.certified,
+        }
+
+    def of_graph_step(self, A: sparse.csr_array, W: Array, dual: Array | None) -> dict[str, float]:
+        """How far a graph is from the best for weights."""
+        Z = self._distances(W * self.scale)
+        return {
+            "graph_residual": graph_residual(A, Z, **self.graph_terms),
+            "duality_gap": self._duality_gap(A, Z, W, dual),
         }
 
     def _distances(self, coupled: Array) -> Array | Pairs:

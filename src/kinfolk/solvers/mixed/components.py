@@ -77,8 +77,9 @@ def integrated_components(gram: GramStats, noise: Array | None = None) -> Varian
         return integrated_components(gram.select(some), None if noise is None else noise[some])
     equations = normal_equations(gram if noise is None else gram.scaled(1 / noise), "coupled")
     unit = np.diagonal(scale_free_units(equations.G, diagonal=True))
-    data = compress(equations, np.diag(unit), gram.n, np.pad(gram.common(), (0, 1)))
-    around_mean = gram.n_tasks >= FEWEST and 2 * data.basis.shape[1] <= data.N
+    data = compress(equations, np.diag(unit), gram.n, np.pad(gram.common(), (0, 1)), gram.dispersion)
+    rows_enough = data.noise is not None or 2 * data.basis.shape[1] <= data.N
+    around_mean = gram.n_tasks >= FEWEST and rows_enough
     shape = _shape(data, maximise(data, diagonal=True, tol=MIXED_MODEL, max_iter=STEPS).value) if around_mean else None
     posterior = _integrated(_Spectral.of(data, shape))
     return VarianceComponents(
@@ -138,6 +139,7 @@ class _Spectral:
     freedom: float
     basis: Array
     per_row: float
+    noise: float | None
 
     @classmethod
     def of(cls, data: Compressed, shape: Array | None) -> _Spectral:
@@ -152,7 +154,7 @@ class _Spectral:
         basis = data.basis[:, :0] if shape is None else data.basis
         # Targets are measured from their mean, which takes a row where no common mean does.
         freedom = max(data.N - max(basis.shape[1], 1), LAST_DIGIT * data.N, TINY)
-        return cls(g, R, z.ravel(), data.remainder, freedom, basis, float(g.sum()) / max(data.N, TINY))
+        return cls(g, R, z.ravel(), data.remainder, freedom, basis, float(g.sum()) / max(data.N, TINY), data.noise)
 
     def at(self, log_kappa: float) -> tuple[float, float, Array, Array]:
         """Logarithm of the posterior, sum of squares, m, and the inverse of its information, at one kappa."""
@@ -166,7 +168,8 @@ class _Spectral:
         m = self.basis @ (error @ (self.basis.T @ (weighted.T @ self.z)))
         squares = self.remainder + float(((self.z - self.R @ m) ** 2 / variance).sum())
         squares = max(squares, LAST_DIGIT**2 * float(self.z @ self.z), TINY)
-        deviance = self.freedom * np.log(squares) + float(np.log(variance).sum())
+        misfit = self.freedom * np.log(squares) if self.noise is None else squares / self.noise
+        deviance = misfit + float(np.log(variance).sum())
         deviance += float(np.log(value).sum() + 2 * np.log(root).sum())
         # The share s of the noise in the variance of the targets is uniform: ds = s (1 - s) d log kappa.
         odds = log_kappa + np.log(max(self.per_row, TINY))
@@ -188,6 +191,8 @@ def _integrated(tasks: _Spectral) -> _Posterior:
     freedom = tasks.freedom
     # The mean of sigma2 given kappa; of less than three degrees of freedom it has none worth the name.
     sigma2 = np.array(squares) / max(freedom - 2, freedom / 3)
+    if tasks.noise is not None:
+        sigma2 = np.full_like(sigma2, tasks.noise)
     U = tasks.basis
     return _Posterior(
         float(weight @ sigma2),

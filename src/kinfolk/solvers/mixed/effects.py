@@ -2,7 +2,8 @@
 
     y_t = X_t (mu + u_t) + c_t + e,    u_t ~ N(0, Sigma),  e ~ N(0, sigma2 I),  Sigma diagonal or full.
 
-Features that do not vary within tasks have no u_t. It needs no cross-validation, and says which coefficients differ
+Features that do not vary within tasks have no u_t. Where the statistics say what their noise is (`dispersion`), sigma2
+is that and no unknown. It needs no cross-validation, and says which coefficients differ
 between tasks and which they have in common.
 """
 
@@ -112,7 +113,7 @@ def _fitted(
 ) -> MixedModel:
     equations = normal_equations(gram, RANDOM_INTERCEPTS[intercept])
     rows = np.maximum(gram.n - (intercept == "free"), 0.0)
-    if rows.sum() <= 0:
+    if rows.sum() <= 0 and gram.dispersion is None:
         raise ValueError(
             "no degrees of freedom: every task has at most 1 row, or weights that sum to at most 1, and its own "
             "intercept takes that. Fit more rows per task, or scale sample_weight so that a typical weight is 1"
@@ -120,15 +121,15 @@ def _fitted(
     units = scale_free_units(equations.G, diagonal=diagonal)
     # A full covariance is found in directions that mix the features: its caller leaves out those in common.
     fixed = np.pad(gram.common(), (0, int(equations.has_ones))) if diagonal else None
-    data = compress(equations, units, rows, fixed)
+    data = compress(equations, units, rows, fixed, gram.dispersion)
     # Without spare rows a full Sigma can explain every target, and sigma2 -> 0 makes the likelihood infinite.
-    saturated = not diagonal and gram.n_tasks > 1 and data.spare < 1
+    saturated = not diagonal and gram.n_tasks > 1 and data.spare < 1 and data.noise is None
     if saturated:
         within = float(gram.yy.sum()) / max(float(np.maximum(gram.n - 1, 0.0).sum()), 1.0)
         data = replace(data, least_noise=max(data.least_noise, SATURATED_NOISE * within))
     start = None if near is None else _without_units(near.relative_covariance, units)
     solution = maximise(data, diagonal=diagonal, tol=tol, max_iter=max_iter, near=start)
-    at_least = solution.value.sigma2 <= data.least_noise
+    at_least = data.noise is None and solution.value.sigma2 <= data.least_noise
     solution = replace(solution, converged=solution.converged or (at_least and not saturated))
     return _in_units(gram, equations, units, solution, bounded=saturated and at_least)
 

@@ -46,6 +46,7 @@ class Compressed:
     `blocks` are tasks of like rank and that rank: their last rows count, and those before are 0. `basis` (p, r) spans
     the directions of mu that the inputs of any task can tell; `spare` are the rows that tasks have beyond their own
     unknowns, which tell the noise whatever P is. Unknowns that are `fixed` (p,) have no variance between tasks.
+    `noise` is sigma2 where it is known, None where it is one of the unknowns.
     """
 
     R: Array
@@ -57,6 +58,7 @@ class Compressed:
     least_noise: float
     basis: Array
     fixed: NDArray[np.bool_]
+    noise: float | None = None
 
     @property
     def copies(self) -> float:
@@ -100,7 +102,11 @@ def scale_free_units(G: Array, *, diagonal: bool) -> Array:
 
 
 def compress(
-    equations: NormalEquations, units: Array, rows: Array, fixed: NDArray[np.bool_] | None = None
+    equations: NormalEquations,
+    units: Array,
+    rows: Array,
+    fixed: NDArray[np.bool_] | None = None,
+    noise: float | None = None,
 ) -> Compressed:
     """Tasks with so many rows each, in the unknowns v of coefficients = units v, of which some are `fixed`."""
     G = equations.G[:1] if is_shared(equations.G) else equations.G
@@ -111,10 +117,10 @@ def compress(
     basis = direction[:, pooled > NEVER_SEEN * pooled.max(initial=0.0)]
     N = float(rows.sum())
     spare = float(np.maximum(rows - rank, 0.0).sum())
-    least = max(LEAST_NOISE * total / N, TINY)
+    least = max(LEAST_NOISE * total / max(N, TINY), TINY)
     remainder = max(total - float((z**2).sum()), 0.0)
     fixed = np.zeros(len(basis), bool) if fixed is None else fixed
-    return Compressed(R, z, _blocks(rank, R.shape[2]), remainder, N, spare, least, basis, fixed)
+    return Compressed(R, z, _blocks(rank, R.shape[2]), remainder, N, spare, least, basis, fixed, noise)
 
 
 def _blocks(rank: NDArray[np.intp], p: int) -> list[tuple[NDArray[np.intp], int]]:
@@ -153,7 +159,7 @@ def evaluate(data: Compressed, factor: Array) -> Likelihood:
     mean = U @ solve_definite(U.T @ A @ U, U.T @ transposed_times(S, z).sum(axis=0))
     e = z - S @ mean
     error = data.remainder + float((e**2).sum())
-    sigma2 = max(error / data.N, data.least_noise)
+    sigma2 = max(error / data.N, data.least_noise) if data.noise is None else data.noise
     deviance = logdet + data.N * np.log(2 * np.pi * sigma2) + error / sigma2
     g = transposed_times(S, e)
     K = among_random(data, A - g.T @ g / sigma2)
@@ -197,5 +203,7 @@ def second_derivative(data: Compressed, state: Likelihood) -> Array:
     for tasks, q in data.blocks:
         part = S[tasks, -q:]
         squares += np.square(part.transpose(0, 2, 1) @ part).sum(axis=0)
+    # A noise that is at its best for P, and not known, takes part of what is to be learned of P.
     h = np.square(S).sum(axis=(0, 1))
-    return among_random(data, data.copies * squares - data.copies**2 * np.outer(h, h) / data.N)
+    shared = data.copies**2 * np.outer(h, h) / data.N if data.noise is None else 0.0
+    return among_random(data, data.copies * squares - shared)

@@ -1,0 +1,307 @@
+"""Fits of classes, counts and amounts: Newton's steps around any method that fits numbers.
+
+    F(W, c, A) = sum of the deviances of all rows + the penalty of the method (and the terms of its graph A)
+
+At a linear predictor the rows become statistics of working targets (`rows.working`). A method finds its numbers on
+them: penalties, variances, a first graph. With these fixed F is a function of coefficients and graph, and falls from
+step to step: to the best coefficients of the working targets, halved until F falls; then to the best graph of these
+coefficients. The last steps are of the coefficients alone, until nothing is left of the gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from kinfolk.methods.couplings import Hub
+from kinfolk.methods.model import Course, Model, Population
+from kinfolk.methods.part import Part, Scatter
+from kinfolk.rows.folds import Folds
+from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.rows.working import WorkingRows
+from kinfolk.solvers.equations import normal_equations
+from kinfolk.solvers.mixed import mixed_model
+from kinfolk.solvers.tolerances import ROUNDING
+from kinfolk.words import warn_user
+
+GRADIENT = 1e-9  # of the length of the errors: Newton's decrement at which steps end
+ROUGH = 1e-3  # the same, between two times that a method finds its numbers
+HALVINGS = 30  # of a step
+MOST_STEPS = 200
+PILOT_ROUNDS = 3  # of a mixed model and two steps each: statistics at its predictor are near those of the fit
+ONE_ROW = 1.0  # rows that the prior of common slopes is worth in a pilot: classes that inputs separate have no others
+GRAPH_SETTLED = 1e-9  # relative change of F in a round from which on the graph stays
+
+
+class NumbersMethod(Protocol):
+    """What is asked of a method."""
+
+    family_rounds: int
+
+    def needs_two_rows(self) -> bool: ...
+    def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model: ...
+    def _one_line(self, gram: GramStats, folds: Folds | None = None) -> Model: ...
+
+
+class State(NamedTuple):
+    """Unknowns of a part, the coefficients and intercepts that they stand for, the predictor of all rows, and F."""
+
+    V: Array
+    W: Array
+    c: Array
+    eta: Array
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """The end of the steps: a part with its last graph, F after every step, and the last decrement, see `_stepped`."""
+
+    part: Part
+    state: State
+    history: list[float]
+    decrement: float
+
+    @property
+    def converged(self) -> bool:
+        """Whether the gradient is nothing."""
+        return self.decrement <= GRADIENT
+
+
+class Pilot(NamedTuple):
+    """A first fit: coefficients (T, d) and intercepts (T,); those of the population for tasks without rows."""
+
+    W: Array
+    c: Array
+
+
+def pilot(rows: WorkingRows) -> Pilot:
+    """A mixed model of working targets, a few times anew: every task is drawn to the others as far as all are alike."""
+    present = rows.counts() > 0
+    some = rows.among(present)
+    eta = some.level() + some.offset
+    for _ in range(PILOT_ROUNDS):
+        gram = some.gram(eta)
+        equations = normal_equations(gram, "coupled")
+        effects = mixed_model(gram)
+        # Where inputs separate classes, or all rows have one level, common coefficients need a prior to be finite.
+        size = np.einsum("tjj->j", equations.G) / max(float(some.weight.sum()), TINY)
+        size[-1] = 0.0
+        V = equations.unknowns(effects.coef, effects.intercept)
+        part = Part.of("", Hub(effects.relative_covariance, np.diag(ONE_ROW * size)), equations, V, "coupled")
+        state = descend(some, part, effects.coef, effects.intercept, steps=2).state
+        eta = state.eta
+    W = np.tile(state.W.mean(axis=0), (len(present), 1))
+    c = np.full(len(present), state.c.mean())
+    W[present] = state.W
+    c[present] = state.c
+    return Pilot(W, c)
+
+
+def working_folds(rows: Callable[[int | None], WorkingRows], fold: NDArray[np.intp], *, in_time: bool = False) -> Folds:
+    """Statistics of folds at pilots that have seen their training rows alone.
+
+    `rows(f)` are the rows with the features that fold f has made, `rows(None)` those of all; `fold` has a number for
+    every row of the table, -1 for rows that are never held out.
+    """
+    held_out = []
+    own = []
+    for f in range(int(fold.max()) + 1):
+        some = rows(f)
+        number = fold[some.row]
+        trains = number < f if in_time else number != f
+        first = pilot(some.take(trains))
+        eta = some.predictor(first.W, first.c)
+        held_out.append(some.take(number == f).gram(eta[number == f]))
+        own.append(some.take(trains).gram(eta[trains]))
+    every = rows(None)
+    first = pilot(every)
+    total = every.gram(every.predictor(first.W, first.c))
+    return Folds(total, tuple(held_out), tuple(own))
+
+
+def fit_family(method: NumbersMethod, rows: WorkingRows, folds: Folds | None = None) -> Model:
+    """The model of a method for rows of any family; its numbers come from `folds`, if it cross-validates."""
+    single = rows.counts() == 1
+    lone = single & method.needs_two_rows()
+    some = rows.among((rows.counts() > 0) & (~lone | lone.all()))
+    alone = some.one_sided() & (method.needs_two_rows() | some.one_sided().all())
+    some = some.with_levels_of_all(alone)
+    first = pilot(some)
+    eta = some.predictor(first.W, first.c)
+    learn = method._one_line if lone.all() else method.model_of
+    for k in range(method.family_rounds):
+        # Penalties and a graph by these working targets; with them fixed there is one objective, which falls.
+        own = None if folds is None else replace(folds, total=some.gram(eta))
+        learned = learn(some.gram(eta), own)
+        if not learned.parts:
+            raise ValueError(f"{learned.name} is no sum of linear maps, which a family other than numbers needs")
+        last = k + 1 == method.family_rounds
+        part = replace(learned.parts[0], share=1.0)
+        tol = float(getattr(method, "tol", GRAPH_SETTLED))
+        found = descend(some, part, learned.coef, learned.intercept, settled=min(tol, GRAPH_SETTLED) if last else tol)
+        eta = found.state.eta
+    model = _finished(some, learned, found)
+    return _with_lone(model, rows, lone & ~lone.all())
+
+
+def _finished(rows: WorkingRows, learned: Model, found: Descent) -> Model:
+    """The model at the end of the steps."""
+    W, c = found.state.W, found.state.c
+    if not found.converged:
+        warn_user(
+            f"the steps ended after {len(found.history) - 1} at a gradient of {found.decrement:.1e} of the errors. The "
+            "objective falls all the same: scale the features, or take a larger penalty",
+            ConvergenceWarning,
+        )
+    gram = rows.gram(found.state.eta)
+    # The population of a mixed model is not the mean of its tasks, but moves with it.
+    before = learned.population
+    population = Population(
+        before.coef + (W - learned.coef).mean(axis=0), before.intercept + float((c - learned.intercept).mean())
+    )
+    certificates = {
+        "gradient": found.decrement,
+        **found.part.coupling.certificates(found.part.equations(gram), found.part.V),
+    }
+    history = np.array(found.history)
+    noise = dispersion(rows, found)
+    return replace(
+        learned,
+        coef=W,
+        intercept=c,
+        population=population,
+        parts=(found.part,),
+        course=Course(certificates, history, len(history), found.converged),
+        held_out=None,
+        gram=replace(gram, dispersion=noise),
+        family=rows.family.name,
+    )
+
+
+def dispersion(rows: WorkingRows, found: Descent) -> float:
+    """Variance of the targets over that of the family, from Pearson's residuals; 1 for single events."""
+    real = slice(rows.n_rows)
+    y = rows.y[real]
+    weight = rows.weight[real]
+    single = (y == 0) | (y == 1)
+    if rows.family.name == "binomial" and bool((single & (weight == 1)).all()):
+        return 1.0
+    equations = found.part.equations(rows.gram(found.state.eta))
+    T, p = equations.shape
+    # Coefficients in use: the trace of what predictions are of their own targets, or its bound.
+    used = float(T * (not equations.has_ones) + p)
+    inverse = found.part.coupling.inverse(equations)
+    if inverse.at_once:
+        whole = inverse.diagonal(np.arange(T), Scatter(np.zeros(p), np.zeros((p, p)))).whole
+        used = float(np.einsum("tpq,tqp->", whole, equations.G)) + T * (not equations.has_ones)
+    squares = float(weight @ rows.family.pearson(y, found.state.eta[real]))
+    return max(squares / max(rows.n_rows - used, 1.0), TINY)
+
+
+def _with_lone(model: Model, rows: WorkingRows, lone: NDArray[np.bool_]) -> Model:
+    """The model among all tasks; those of a single row have the slopes of the population, and a level of their own."""
+    eta = rows.predictor(*_placed(model, rows.labels))
+    among = model.among(rows.gram(eta).reindex(rows.labels))
+    intercept = np.where(rows.counts() > 0, among.intercept, among.population.intercept)
+    known = np.isin(rows.labels, model.labels)
+    intercept[known] = model.intercept
+    if lone.any():
+        slopes = among.population.coef
+        single = rows.take(lone[rows.codes])
+        beside = replace(single, offset=single.offset + single.X @ slopes).with_levels_of_all(lone)
+        intercept[lone] = beside.levels()[lone]
+    noise = None if model.gram is None else model.gram.dispersion
+    gram = among.gram if model.gram is None or lone.any() or not known.all() else model.gram
+    assert gram is not None
+    return replace(among, intercept=intercept, gram=replace(gram, dispersion=noise))
+
+
+def _placed(model: Model, labels: NDArray[Any]) -> tuple[Array, Array]:
+    """Coefficients and intercepts of these tasks, the population's where the model has none."""
+    W = np.tile(model.population.coef, (len(labels), 1))
+    c = np.full(len(labels), model.population.intercept)
+    known = np.isin(labels, model.labels)
+    W[known] = model.coef
+    c[known] = model.intercept
+    return W, c
+
+
+def descend(
+    rows: WorkingRows, part: Part, W: Array, c: Array, *, settled: float = GRAPH_SETTLED, steps: int = MOST_STEPS
+) -> Descent:
+    """Steps of coefficients and graph in turn, from what a method has found or, if that is better, from nothing.
+
+    The graph stays once a round lowers F by less than `settled`, relative; steps go on until the gradient is nothing.
+    """
+    state = min(_state(rows, part, part.V, W, c), _null(rows, part), key=lambda one: one.value)
+    constant = part.coupling.constant
+    history = [state.value + constant]
+    learns = part.coupling.settled(state.V) is not part.coupling
+    decrement = np.inf
+    for _ in range(steps):
+        following, decrement = _stepped(rows, part, state)
+        if learns:
+            coupling = part.coupling.settled(following.V)
+            moved = following._replace(value=rows.loss(following.eta) + coupling.cost(following.V))
+            value = moved.value + coupling.constant
+            learns = history[-1] - value > settled * abs(history[-1])
+            if value <= following.value + constant:
+                part, following, constant = replace(part, coupling=coupling), moved, coupling.constant
+        history.append(min(history[-1], following.value + constant))
+        ended = following is state
+        state = following
+        if not learns and (decrement <= GRADIENT or ended):
+            break
+    return Descent(replace(part, V=state.V), state, history, decrement)
+
+
+def _state(rows: WorkingRows, part: Part, V: Array, W: Array, c: Array) -> State:
+    eta = rows.predictor(W, c)
+    value = rows.loss(eta) + part.coupling.cost(V)
+    return State(V, W, c, eta, value if np.isfinite(value) else np.inf)
+
+
+def _null(rows: WorkingRows, part: Part) -> State:
+    """No slopes, and one level for all."""
+    equations = part.equations(rows.gram(rows.level() + rows.offset))
+    V = np.zeros(equations.shape)
+    W, c = part.coefficients(equations, V)
+    if part.intercept == "free":
+        c = np.full(len(c), rows.level())
+    return _state(rows, part, V, W, c)
+
+
+def _stepped(rows: WorkingRows, part: Part, state: State) -> tuple[State, float]:
+    """Newton's step, halved until F falls; and its length in the metric of F, relative to that of the errors.
+
+    That is the gradient in the metric of the inverse curvature. If no step lowers F, the state itself comes back.
+    """
+    z, w = rows.working(state.eta)
+    equations = part.equations(rows.summed(z, w))
+    V = part.coupling.solved(equations, state.V)
+    W, c = part.coefficients(equations, V)
+    step = rows.predictor(W, c) - state.eta
+    length = float(w @ step**2) + part.coupling.cost(V - state.V)
+    errors = float(w @ (z - state.eta) ** 2)
+    decrement = float(np.sqrt(length / max(errors, ROUNDING**2 * float(w @ z**2), TINY)))
+    # Near the end F falls by less than its rounding.
+    allowed = state.value + ROUNDING * abs(state.value)
+    share = 1.0
+    for _ in range(HALVINGS):
+        here = _state(
+            rows,
+            part,
+            state.V + share * (V - state.V),
+            state.W + share * (W - state.W),
+            state.c + share * (c - state.c),
+        )
+        if here.value <= allowed:
+            return here, decrement
+        share /= 2
+    return state, decrement
