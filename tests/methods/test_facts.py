@@ -255,3 +255,12 @@ def test_tables_without_names_have_facts_by_position():
 def test_the_papers_competitors_do_without_facts_unless_asked():
     assert GFL().facts is None
     assert "fact_coef_" not in dir(quietly(Independent(task="shop", facts=None), TABLE, Y))
+
+
+def test_a_summary_says_what_facts_do():
+    model = quietly(RandomSlopes(task="shop"), TABLE, Y)
+    said = " ".join(model.summary().sentences())
+    level, error = model.fact_coef_[0, 0], model.fact_coef_se_[0, 0]
+    assert f"Each unit of size raises the level by {level:.2g} ({error:.1g})." in said
+    nothing = quietly(RandomSlopes(task="shop"), *shops(3, matters=False)[::2])
+    assert "Facts about a shop (size and age) explain neither" in " ".join(nothing.summary().sentences())
