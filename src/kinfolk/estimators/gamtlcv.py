@@ -25,7 +25,7 @@ from kinfolk.methods.walks import walk_column
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds, refilled
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.schema import Columns
+from kinfolk.rows.schema import Columns, roles_of
 from kinfolk.rows.splits import InTime, distinct_share, fold_of_rows, in_order, last_third, time_column
 from kinfolk.rows.table import Rows, read_rows
 from kinfolk.search.bounds import bound_of, features_of
@@ -175,7 +175,7 @@ class GAMTLCV(GraphRegressor):
     def first_fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         """As `fit`, but the statistics of the folds are kept."""
         check_parameters(self)
-        rows = read_rows(X, y, task=self.task, sample_weight=sample_weight)
+        rows = read_rows(X, y, task=self.task, sample_weight=sample_weight, facts=self.facts)
         with announced(self):
             return self.fit_rows(rows, in_order(groups, None, X, len(rows.y)), streams=True)
 
@@ -214,6 +214,7 @@ class GAMTLCV(GraphRegressor):
         if asked and folds.total.G.size <= MOST_NUMBERS:
             _, splines = curves_of(data, "splines", fine=groups is None, random_state=self.random_state)
         stream = Stream(folds, None, None if splines is None else replace(splines, folds=in_basis(splines)))
+        stream = stream.with_roles(roles_of(self.facts, self.common, folds.total, columns))
         model = self._model_of(stream, columns, data, self.trunk)
         if asked and splines is None and can_bend(inputs):
             model = with_report(model, too_large_for_curves=True)
@@ -266,6 +267,7 @@ class GAMTLCV(GraphRegressor):
         else:
             data = None
             stream = Stream(columns.folds(rows, inputs, gram, fold, in_time))
+        stream = stream.with_roles(roles_of(self.facts, self.common, gram, columns))
         stream = replace(stream, folds=replace(stream.folds, distinct=distinct_share(rows, groups)))
         model = self._model_of(stream, columns, data, trunk)
         if asked and stream.splines is None and can_bend(inputs):

@@ -57,6 +57,8 @@ class RandomSlopes(MultiTaskRegressor):
     intercept : "random", c_t ~ N(c0, s^2) at the average input of all rows; or "free", one fixed effect per task
     noise : "common", one sigma2 for all tasks; or "task": among 20 tasks or more, rows of noisier tasks count less. The
         residuals of the model with common noise tell how much, as far as they differ by more than chance
+    fact_slopes : what facts about tasks do to slopes is "shrunk", as far as the likelihood says; "free", the fixed
+        effects of products of facts and features (levels are free as well); or "none": facts move levels alone
     tol, max_iter : largest gradient of the log-likelihood per task, in parameters without units; steps at most
 
     Attributes
@@ -89,12 +91,17 @@ class RandomSlopes(MultiTaskRegressor):
     covariance: str = choice("diagonal", "full")
     intercept: str = choice("random", "free")
     noise: str = choice("common", "task")
+    fact_slopes: str = choice("shrunk", "free", "none")
     tol: float = number(1e-5, above=0)
     max_iter: int = number(1000, at_least=0, whole=True)
 
     def needs_two_rows(self) -> bool:
         """Only a free intercept takes a row of its own; but one row in all says nothing about the noise."""
         return self.intercept == "free"
+
+    def fact_products(self) -> str:
+        """As asked for."""
+        return self.fact_slopes
 
     def leaves_out_common(self, gram: GramStats) -> bool:
         """Unless they are fixed effects of this very model, and there are tasks enough for them."""

@@ -166,6 +166,10 @@ class Folds:
         """Folds of the features divided by `scale` (d,)."""
         return self._each(lambda part: part.rescaled(scale))
 
+    def with_roles(self, roles: NDArray[np.intp] | None) -> Folds:
+        """Folds of features with these roles, see `GramStats`."""
+        return self if roles is None or not roles.any() else self._each(lambda part: part.with_roles(roles))
+
     def with_rows(self) -> Folds:
         """The folds of the tasks that have rows."""
         seen = self.total.n > 0
