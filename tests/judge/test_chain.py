@@ -94,6 +94,9 @@ def test_the_graph_has_its_own_step_where_there_are_groups():
 def test_trees_are_a_step_of_their_own():
     model = fitted("boxes", trunk="auto")
     assert model.gains_["trees"].mean > 0.3 and "trees" in model.summary().verdict[0]
+    assert not model.graph_helps_ and model.gains_["graph"] == (0.0, 0.0)
+    assert list(model.gains_) == STEPS
+    assert sum(gain.mean for gain in model.gains_.values()) == pytest.approx(model.own_gain_.mean, abs=1e-12)
     without = fitted("sharing", 8).summary().verdict
     assert "trees" not in without[0] and without[-1].endswith("Boosted trees were not tried: trunk='auto' judges them.")
 

@@ -11,6 +11,7 @@ import pytest
 
 from kinfolk import GAMTL, GAMTLCV, load
 from kinfolk.baselines import Independent, MeanShrunk, Pooled, RandomSlopes
+from kinfolk.explain import group_profile, group_sentences
 from kinfolk.methods.ridges import TaskMean
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import GramStats
@@ -161,6 +162,23 @@ def test_groups_are_never_told_apart_by_them():
     print(model.summary(), file=said)
     assert "age" not in " ".join(line for line in said.getvalue().splitlines() if "Group" in line or "alone" in line)
     assert "one for all" in said.getvalue()
+
+
+def test_neither_groups_nor_tasks_alone_are_marked_by_them():
+    """Their coefficients are one number, up to rounding: next to a spread of nothing that would tell most of all."""
+    rng = np.random.default_rng(7)
+    task = np.repeat(np.arange(12), 40)
+    kind = np.array(["a", "b", "c"])[task % 3]
+    x = rng.normal(size=(480, 2))
+    slopes = np.where(task == 0, 8.0, np.where(task % 2, 2.0, -2.0))
+    y = slopes * x[:, 0] + rng.normal(size=12)[task] + 0.3 * rng.normal(size=480)
+    table = pd.DataFrame({"task": task, "x": x[:, 0], "z": x[:, 1], "kind": kind, "y": y})
+    model = quietly(GAMTLCV(task="task", trunk=None, nonlinear=False), table)
+    sentences = [said for part in group_sentences(model) for said in part]
+    assert any("x" in said for said in sentences) and not any("kind" in said for said in sentences), sentences
+    for profile in group_profile(model):
+        assert {mark.feature for mark in profile.features} == {"x", "z"}
+        assert all(abs(mark.distance) < 100 for mark in profile.features)
 
 
 def test_few_tasks_cannot_tell_them_so_they_get_the_coefficient_zero():

@@ -334,3 +334,16 @@ def test_rows_that_look_ordered_in_time_are_named_unless_the_time_was_given():
     sentence = "Rows of a task follow each other by 'year': to predict later ones, fit with time='year' "
     assert sum(line.startswith(sentence) for line in plain.summary().verdict) == 1
     assert "follow each other" not in " ".join(told.summary().verdict)
+
+
+@pytest.mark.filterwarnings("ignore:dates become days")
+def test_a_time_written_as_dates_is_named_as_the_column_that_fit_takes():
+    """What orders the rows is a feature made of the dates; what can be given as `time` is the column."""
+    days = pd.date_range("2024-02-25", periods=12).strftime("%m/%d/%y")
+    table = pd.DataFrame({"who": np.repeat(list("abcdef"), 12), "sold on": np.tile(days, 6)})
+    table["x"] = np.random.default_rng(4).normal(size=72)
+    quick = {"strengths": (1.0,), "ridges": (0.1,), "anchors": (0.0,), "trunk": None}
+    model = GAMTLCV(task="who", **quick).fit(table, np.tile(np.arange(12.0), 6) + table["x"])
+    assert model.time_column_ == "sold on"
+    told = GAMTLCV(task="who", **quick).fit(table, table["x"], time=model.time_column_)
+    assert told.time_column_ is None

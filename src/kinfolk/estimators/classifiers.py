@@ -65,6 +65,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskRegressor):
         """The observed labels one by one; of several classes, as shares of 0 and 1."""
         assert rows.classes is not None
         K = len(rows.classes)
+        if K > 2 and (self.common or not isinstance(self.facts, str | None)):
+            raise ValueError(f"{K} classes take no facts= and common= yet: leave them out, or fit two classes")
         number = rows.targets().y
         # Of several classes the first pass only takes the rows.
         working = super().working_rows(replace(rows, y=np.minimum(rows.y, 1.0)) if K > 2 else rows, X, names)

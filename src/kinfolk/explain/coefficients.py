@@ -160,7 +160,8 @@ def group_profile(model: Fitted) -> list[GroupProfile]:
     Per feature: the mean over the community, the standard deviation within it, the mean over the rest, their
     difference with its standard error from the noise, and that difference in standard deviations over all tasks that
     are not outliers. Features are sorted by the last. With a single community there is nothing to compare it with:
-    `rest` and what follows are NaN, and the features are sorted by their mean.
+    `rest` and what follows are NaN, and the features are sorted by their mean. Features that do not vary within tasks
+    are left out: all tasks have one coefficient of them.
 
     Parameters
     ----------
@@ -170,17 +171,27 @@ def group_profile(model: Fitted) -> list[GroupProfile]:
     group = joint.graph.groups()
     labels = joint.gram.labels
     names = feature_names(joint)
+    common = joint.gram.common()
     return [
-        GroupProfile(g, tuple(labels[group == g].tolist()), marks_of(joint.coef, names, group == g, group, joint))
+        GroupProfile(
+            g, tuple(labels[group == g].tolist()), marks_of(joint.coef, names, group == g, group, joint, common=common)
+        )
         for g in range(group.max() + 1)
     ]
 
 
 def marks_of(
-    coef: Array, names: Sequence[Any], inside: NDArray[np.bool_], group: NDArray[np.intp], joint: Joint | None = None
+    coef: Array,
+    names: Sequence[Any],
+    inside: NDArray[np.bool_],
+    group: NDArray[np.intp],
+    joint: Joint | None = None,
+    *,
+    common: NDArray[np.bool_] | None = None,
 ) -> tuple[FeatureMark, ...]:
     """What marks some tasks against all others of the groups, the most telling feature first.
 
+    Features whose coefficient all tasks have in `common` mark nobody and are left out: they differ by rounding alone.
     Standard errors are those of the noise in the `joint` problem; without one, or where its inverse is not kept, they
     come from how much the tasks of a group differ, which holds the noise.
 
@@ -202,6 +213,7 @@ def marks_of(
     mean = coef[inside].mean(axis=0)
     distance = difference / deviation
     order = np.argsort(-np.abs(distance if rest.any() else mean), kind="stable")
+    order = order if common is None else order[~common[order]]
     columns = (mean, coef[inside].std(axis=0), mean - difference, difference, error, distance)
     return tuple(FeatureMark(names[k], *(float(column[k]) for column in columns)) for k in order)
 

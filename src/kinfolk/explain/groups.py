@@ -256,10 +256,13 @@ class TaskGroups:
         within = np.isin(np.flatnonzero(seen), inside)  # nothing is known of tasks without rows
         if not within.any() or not (group >= 0).any():
             return ()
-        if self._joint is not None:
-            return marks_of(self._joint.coef, feature_names(self._joint), within, group, self._joint)
-        names = self.model.feature_names[self.model.curve_terms :]
-        return marks_of(self.model.attributes["coef_"][seen], names, within, group)
+        joint = self._joint
+        if joint is not None:
+            return marks_of(joint.coef, feature_names(joint), within, group, joint, common=joint.gram.common())
+        bends = self.model.curve_terms
+        common = None if self.model.gram is None else self.model.known.common()[bends:]
+        names = self.model.feature_names[bends:]
+        return marks_of(self.model.attributes["coef_"][seen], names, within, group, common=common)
 
 
 def group_sentences(

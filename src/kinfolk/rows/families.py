@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, xlogy
+from scipy.special import expit, gammaln, xlogy
 
 from kinfolk.rows.gram import TINY, Array
 
@@ -37,7 +37,9 @@ class Family:
     least, most, open : range of the targets, and whether its ends are no targets themselves
     mean, variance : of a predictor, and of a mean
     slope, curvature : derivatives of half the deviance by the predictor
+    bend : derivative of the logarithm of the curvature
     deviance : of single targets; 0 for a perfect prediction
+    peak : log-likelihood of single targets with these weights, over the dispersion, where the deviance is 0
     predictor : of a mean
     """
 
@@ -53,7 +55,9 @@ class Family:
     variance: Callable[[Array], Array]
     slope: Callable[[Array, Array], Array]
     curvature: Callable[[Array, Array], Array]
+    bend: Callable[[Array], Array]
     deviance: Callable[[Array, Array], Array]
+    peak: Callable[[Array, Array], Array]
     predictor: Callable[[Array], Array]
 
     @property
@@ -65,6 +69,11 @@ class Family:
     def has_exposure(self) -> bool:
         """Whether a mean may be proportional to something."""
         return self.link == "log"
+
+    @property
+    def ratio(self) -> str:
+        """What the exponential of a coefficient is: by how many times the odds, or the mean, are larger."""
+        return {"identity": "", "logit": "odds ratio", "log": "rate ratio"}[self.link]
 
     def read(self, y: Array) -> Array:
         """Checked targets; NaN where none was observed."""
@@ -107,6 +116,10 @@ class Family:
         """What is summed up in objectives: the deviance of every target."""
         return self.deviance(y, eta)
 
+    def score(self, y: Array, eta: Array) -> Array:
+        """What people read of held-out targets: log-loss, or the deviance."""
+        return (0.5 if self.error == "log-loss" else 1.0) * self.deviance(y, eta)
+
     def pearson(self, y: Array, eta: Array) -> Array:
         """Squared errors over the variance that the family gives each mean."""
         mean = self.mean(eta)
@@ -143,6 +156,12 @@ def _binomial_deviance(y: Array, eta: Array) -> Array:
     return 2 * (y * np.logaddexp(0, -eta) + (1 - y) * np.logaddexp(0, eta) + entropy)
 
 
+def _binomial_peak(y: Array, weight: Array) -> Array:
+    """Of shares of `weight` trials, in any order."""
+    orders = gammaln(weight + 1) - gammaln(weight * y + 1) - gammaln(weight * (1 - y) + 1)
+    return orders + weight * (xlogy(y, y) + xlogy(1 - y, 1 - y))
+
+
 def _poisson_deviance(y: Array, eta: Array) -> Array:
     """2 (mu - y - y log(mu / y)) = 2 y (e^s - 1 - s) with s = eta - log y: no two large numbers are subtracted."""
     s = np.clip(eta - _log(y), -2 * STEEPEST, STEEPEST)
@@ -171,7 +190,9 @@ FAMILIES = {
             variance=np.ones_like,
             slope=lambda y, eta: eta - y,
             curvature=lambda y, eta: np.ones_like(eta),
+            bend=np.zeros_like,
             deviance=lambda y, eta: (y - eta) ** 2,
+            peak=lambda y, weight: np.log(weight / (2 * np.pi)) / 2,
             predictor=lambda mean: mean,
         ),
         Family(
@@ -188,7 +209,9 @@ FAMILIES = {
             # Of a row that is right, 1 - mean is all that is left: not by subtraction.
             slope=lambda y, eta: (1 - y) * expit(eta) - y * expit(-eta),
             curvature=lambda y, eta: expit(eta) * expit(-eta),
+            bend=lambda eta: -np.tanh(eta / 2),
             deviance=_binomial_deviance,
+            peak=_binomial_peak,
             predictor=_logit,
         ),
         Family(
@@ -204,7 +227,9 @@ FAMILIES = {
             variance=lambda mean: mean,
             slope=lambda y, eta: _exp(eta) - y,
             curvature=lambda y, eta: _exp(eta),
+            bend=np.ones_like,
             deviance=_poisson_deviance,
+            peak=lambda y, weight: weight * (xlogy(y, y) - y - gammaln(y + 1)),
             predictor=_log,
         ),
         Family(
@@ -220,7 +245,9 @@ FAMILIES = {
             variance=np.square,
             slope=lambda y, eta: -np.expm1(np.clip(_log(y) - eta, -STEEPEST, STEEPEST)),
             curvature=lambda y, eta: _exp(_log(y) - eta),
+            bend=lambda eta: -np.ones_like(eta),
             deviance=_gamma_deviance,
+            peak=lambda y, weight: xlogy(weight, weight) - weight - gammaln(weight) - np.log(y),
             predictor=_log,
         ),
     )

@@ -48,6 +48,7 @@ class WorkingRows:
     offset : (n,), what is added to the linear predictor
     family, names : what the targets are; names of the features, or None
     row : (n,), where each stands in the table
+    roles : of the features, see `GramStats`
     n_rows : how many of them were observed; those after them stand for what is known of tasks from others
     """
 
@@ -61,6 +62,7 @@ class WorkingRows:
     family: Family
     names: tuple[str, ...] | None
     n_rows: int
+    roles: NDArray[np.intp] | None = None
 
     @classmethod
     def of(cls, rows: Rows, X: Array, names: tuple[str, ...] | None, family: Family) -> WorkingRows:
@@ -109,11 +111,19 @@ class WorkingRows:
     def quadratic(self, eta: Array, farthest: float = FARTHEST_TARGET) -> Quadratic:
         """The deviance near a predictor; the noise of its targets is known where that of the family is."""
         z, w = self.working(eta, farthest)
+        return Quadratic(
+            self.summed(z, w),
+            lambda _, c: c,
+            lambda step: float(w @ step**2),
+            float(w @ (z - eta) ** 2),
+            float(w @ z**2),
+        )
+
+    def summed(self, z: Array, w: Array) -> GramStats:
+        """Statistics of working targets and weights."""
         y = z - self.offset
         gram = GramStats.from_codes(self.X, y, self.codes, self.labels, weight=w, feature_names=self.names)
-        gram = replace(gram, dispersion=self.family.dispersion)
-        errors = float(w @ (z - eta) ** 2)
-        return Quadratic(gram, lambda _, c: c, lambda step: float(w @ step**2), errors, float(w @ z**2))
+        return replace(gram, dispersion=self.family.dispersion, roles=self.roles)
 
     def even(self) -> Array:
         """The predictor of all rows with one level and no features."""

@@ -43,8 +43,7 @@ def _reach(model: Model, curves: FeatureSearch | None, data: TaskRows | None) ->
     size = np.sqrt(np.maximum(np.diag(C), TINY))
     value, vector = np.linalg.eigh(C / np.outer(size, size))
     root = vector / np.sqrt(np.maximum(value, LEAST_VARIANCE)) / size[:, None]
-    # Of statistics alone nobody knows the farthest row; and folds in time have shown how far curves go on.
-    if data is None or (data.fold < 0).any():
+    if data is None:  # of statistics alone nobody knows the farthest row
         return center, root, float(np.finfo(float).max)
     distance = block_by_block(features_of(data, curves), lambda X, _: np.square((X - center) @ root).sum(axis=1))
     used = slice(None) if data.weight is None else data.weight > 0
