@@ -149,8 +149,9 @@ class Comparison:
             return "Whether sharing helps is not known: compare with independent and a method that shares."
         best = sharing[0]
         tasks = int((self.judged[INDEPENDENT].task_rows > 0).sum())
-        about = {"lines": self._methods[best].lines, "measure": self.family.measure}
-        return sharing_sentence(self.gain(best, INDEPENDENT), tasks, best, **about)
+        lines = self._methods[best].lines
+        measure = self.family.measure
+        return sharing_sentence(self.gain(best, INDEPENDENT), tasks, best, lines=lines, measure=measure)
 
     @property
     def gains(self) -> dict[str, Gain] | None:
@@ -177,8 +178,15 @@ class Comparison:
         ridge = self.judged[INDEPENDENT]
         names = self.names or [str(t) for t in range(len(ridge.task_rows))]
         chance = errors.chance_of_rise(ridge)
-        about = {"chance": chance, "constant": self.constant, "measure": self.family.measure}
-        verdict = Verdict.of(errors.by_task(), ridge.by_task(), names, self.gain(self.use, INDEPENDENT), **about)
+        verdict = Verdict.of(
+            errors.by_task(),
+            ridge.by_task(),
+            names,
+            self.gain(self.use, INDEPENDENT),
+            chance=chance,
+            constant=self.constant,
+            measure=self.family.measure,
+        )
         return [] if verdict is None else [f"With {self.use} {verdict.for_whom()}"]
 
     def _graph(self) -> list[str]:

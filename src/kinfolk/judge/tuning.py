@@ -126,7 +126,8 @@ def tune_rows(
     for trial in joblib.Parallel(**options, return_as="generator")(jobs):
         k = len(results)
         if estimator.works_on_rows:
-            results.append(_row_of_losses(points[k], *trial, scoring))
+            errors, message = trial
+            results.append(_row_of_losses(points[k], errors, message, scoring))
         else:
             results.append(_row(points[k], trial, splits[k], scoring))
         report(callback, "tune", k + 1, len(points), results[-1]["error"])

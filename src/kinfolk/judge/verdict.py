@@ -559,7 +559,8 @@ def is_map(model: Model) -> bool:
 def trees_sentence(gain: Gain, model: Model) -> str:
     """How much of the predictions comes from boosted trees, or a given regressor, and why there is none of it."""
     if model.trunk is None:
-        return f"Boosted trees are left out: {without_gain(gain, 'them', model.target.measure)} so predictions do without them."
+        why = without_gain(gain, "them", model.target.measure)
+        return f"Boosted trees are left out: {why} so predictions do without them."
     shares = composition(model)
     parts = listed([f"{100 * share:.0f} % {source}" for source, share in shares.items() if share >= LEAST_SHARE])
     does = "help" if gain.mean >= NOTICEABLE else "make next to no difference"
