@@ -58,6 +58,7 @@ class NumbersMethod(Protocol):
 
     def needs_two_rows(self) -> bool: ...
     def levels_are_free(self) -> bool: ...
+    def finds_numbers(self, gram: GramStats) -> bool: ...
     def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model: ...
     def _one_line(self, gram: GramStats, folds: Folds | None = None) -> Model: ...
 
@@ -195,7 +196,10 @@ def _found(
     method: NumbersMethod, learn: Callable[..., Model], rows: WorkingRows, folds: Folds | None
 ) -> tuple[Model, Descent]:
     """What a method finds on working targets, and the end of the steps with its numbers."""
-    eta = first_predictor(rows)
+    # Numbers that are given need no pilot to be found.
+    eta = rows.even()
+    if method.finds_numbers(rows.gram(eta)):
+        eta = first_predictor(rows)
     for k in range(method.family_rounds):
         # Penalties and a graph by these working targets; with them fixed there is one objective, which falls.
         near = rows.quadratic(eta)
