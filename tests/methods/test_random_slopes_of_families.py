@@ -49,7 +49,7 @@ def test_the_likelihood_and_the_population_are_those_of_the_solver(family):
     model = fitted(family, table, y)
     X = table[["a", "b"]].to_numpy()
     x0 = X.mean(axis=0)
-    peer = laplace(X - x0, y, table["task"].to_numpy(), FAMILIES[family], random=np.ones(2, bool))
+    peer = laplace(X - x0, y, table["task"].to_numpy(), FAMILIES[family], random=np.ones(2, bool), tol=1e-5)
     np.testing.assert_allclose(model.log_likelihood_, peer.loglik, rtol=1e-9)
     np.testing.assert_allclose(model.population_coef_, peer.beta, atol=1e-6)
     np.testing.assert_allclose(model.population_intercept_, peer.intercept - x0 @ peer.beta, atol=1e-6)
@@ -154,6 +154,21 @@ def test_choices_that_laplace_has_not_are_fitted_by_working_targets(options):
     model = fitted("poisson", table, y, **options)
     by_laplace = fitted("poisson", table, y)
     assert np.corrcoef(model.predict(table), by_laplace.predict(table))[0, 1] > 0.95
+
+
+def test_tasks_of_fewer_rows_than_columns_are_fitted_by_working_targets():
+    """And predict better than a model without tasks would, which a perfect fit of every task does not."""
+    rng = np.random.default_rng(1)
+    task = np.repeat(np.arange(T), 5)
+    slopes = 2 * rng.normal(size=8)
+    X = rng.normal(size=(5 * T, 8))
+    y = (rng.random(5 * T) < expit(X @ slopes)).astype(float)
+    columns = [f"x{j}" for j in range(8)]
+    model = RandomSlopes(task="task", family="binomial").fit(pd.DataFrame(X, columns=columns).assign(task=task), y)
+    new = rng.normal(size=(1000, 8))
+    p = model.predict(pd.DataFrame(new, columns=columns).assign(task=rng.integers(0, T, 1000)))
+    assert np.corrcoef(p, expit(new @ slopes))[0, 1] > 0.8
+    assert np.abs(model.coef_).max() < 20
 
 
 def test_too_few_steps_are_told(monkeypatch):
