@@ -23,6 +23,7 @@ from kinfolk.rows.softmax import SoftmaxRows
 from kinfolk.rows.table import Rows, read_table, task_codes
 from kinfolk.rows.working import WorkingRows
 from kinfolk.solvers.mixed.components import FEWEST
+from kinfolk.sources.frames import is_lazy
 from kinfolk.words import warn_user
 
 
@@ -134,6 +135,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskRegressor):
 
     def _predictors(self, model: Model, X: Any, *, with_std: bool = False) -> tuple[Array, Any]:
         """Linear predictors of a table, and their standard deviations or zeros."""
+        if is_lazy(X):
+            raise ValueError(f"{type(self).__name__} predicts rows in memory: collect the lazy frame first")
         whole = as_model(self)
         assert whole.columns is not None
         rows = whole.columns.read(X, type(self).__name__)
@@ -182,7 +185,7 @@ class GAMTLClassifier(MultiTaskClassifier, GAMTL):
     Examples
     --------
     >>> X = np.column_stack([np.repeat([0, 1], 20), np.tile(np.linspace(-2, 2, 20), 2)])
-    >>> y = np.where(X[:, 1] > 0, "high", "low")
+    >>> y = np.where(X[:, 1] + np.tile([0.9, -0.9], 20) > 0, "high", "low")
     >>> GAMTLClassifier(task=0).fit(X, y).predict([[0, 1.5], [1, -1.5]])
     array(['high', 'low'], dtype='<U4')
     """

@@ -32,6 +32,8 @@ from kinfolk.methods.remarks import (
     warn_of_collinear_features,
     warn_of_common_features,
     warn_of_lonely_values,
+    warn_of_poverty,
+    warn_of_scatter,
     warn_of_target,
 )
 from kinfolk.progress import LONG, Bar, rest_of_fit
@@ -323,6 +325,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             check_work(T, X.shape[1])
         if self.target.is_plain:
             warn_of_target(rows.targets().y)
+        else:
+            warn_of_poverty(rows, X, names, self.target)
         warn_of_lonely_values(rows, X, names)
         if T == 1 and self.task is not None and not self.alone:
             warn_user(f"column {task_name(self.task)!r} names one task: it is fitted, with no others to learn from")
@@ -378,6 +382,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         """Become the estimator of a fitted model."""
         warn_of_collinear_features(model.gram, columns)
         warn_of_common_features(model.gram, model.coef, columns, found=isinstance(self.facts, str))
+        warn_of_scatter(model.gram, model.target)
         if columns.limits is None and columns.basis is None and self.extrapolate == "clip" and model.gram is not None:
             columns = replace(columns, limits=limits_from(model.gram))
         if columns.means is None and columns.basis is None and model.gram is not None:
