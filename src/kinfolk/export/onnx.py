@@ -169,7 +169,18 @@ def _long(graph: _Graph, model: Model, X: str, *, unseen: str) -> None:
         W = graph.op("Gather", graph.constant(np.vstack([one.coef, one.population.coef])), code, axis=0)
         linear = graph.op("ReduceSum", graph.op("Mul", features, W), graph.constant(np.array([1])), keepdims=1)
         c = graph.constant(np.append(one.intercept, level)[:, None])
-        return graph.op("Add", linear, graph.op("Gather", c, code, axis=0))
+        line = graph.op("Add", linear, graph.op("Gather", c, code, axis=0))
+        if not one.facts_move_slopes:
+            return line
+        assert one.facts is not None
+        f = graph.op("Gather", features, graph.constant(one.facts.columns), axis=1)
+        slopes = graph.op(
+            "MatMul", graph.op("Sub", f, graph.constant(one.facts.mean)), graph.constant(one.facts.slopes)
+        )
+        moved = graph.op("Mul", slopes, graph.op("Sub", features, graph.constant(one.facts.origin)))
+        products = graph.op("ReduceSum", moved, graph.constant(np.array([1])), keepdims=1)
+        strange = graph.constant(np.append(~one.seen, True).astype(np.float64)[:, None])
+        return graph.op("Add", line, graph.op("Mul", graph.op("Gather", strange, code, axis=0), products))
 
     prediction = _held(graph, model, X, by_row)
     later = model.beyond

@@ -85,7 +85,7 @@ def tune(
     """
     if scoring not in SCORINGS:
         raise ValueError(f"scoring={scoring!r}: choose one of {', '.join(map(repr, SCORINGS))}")
-    rows = read_rows(X, y, task=estimator.task)
+    rows = read_rows(X, y, task=estimator.task, facts=estimator.facts)
     grid = _default_grid(estimator) if grid is None else grid
     groups = in_order(groups, time, X, len(rows.y))
     options = {"n_jobs": n_jobs, "random_state": random_state, "callback": callback}

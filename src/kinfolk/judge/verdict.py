@@ -29,6 +29,7 @@ NOTICEABLE = 0.005  # relative difference of errors that is too small to matter,
 AS_GOOD = 0.01  # upper end of the loss below which a simpler method is advised
 LEAST_GRAPH = 0.05  # of the predictions: with less a graph is a map, whatever it gains
 LEAST_SHARE = 0.005  # of the predictions, that a sentence mentions
+MOST_FACTS = 4  # sentences about what facts do
 WHOLE = 0.1  # gain from which per cents are written without a decimal
 GIVEN_AWAY = 0.999  # R2 of held-out rows that measurements do not reach unless an input holds the target
 CONSTANT = 1e-12  # of a task's mean: targets that vary less are constant but for rounding
@@ -460,9 +461,35 @@ def judged_gains(model: Model) -> dict[str, Gain] | None:
 def _remarks(model: Model) -> list[str]:
     """Sentences about the parts of a model: graph, curves, trees, time."""
     sentences = [] if model.report is None else _remarks_of_search(model, model.report)
+    sentences += facts_sentences(model)
     explained = explained_share(model)
     if explained > GIVEN_AWAY:
         sentences.append(f"The inputs give the target away (R2 {explained:.5f}): is one of them made from it?")
+    return sentences
+
+
+def facts_sentences(model: Model) -> list[str]:
+    """What facts about tasks do to levels and slopes, with standard errors; the clearest first.
+
+    Levels are those at the mean of all inputs.
+    """
+    facts = model.facts
+    if facts is None:
+        return []
+    names = model.feature_names
+    fact_names = [names[j] for j in facts.columns]
+    if not facts.levels.any() and not facts.move_slopes:
+        return [f"Facts about a {task_word(model)} ({listed(fact_names)}) explain neither levels nor slopes."]
+    effects = np.column_stack([facts.levels, facts.slopes])
+    errors = np.column_stack([facts.errors[:, -1], facts.errors[:, :-1]])
+    clear = np.divide(np.abs(effects), errors, out=np.zeros_like(effects), where=errors > 0)
+    places = np.argsort(-clear, axis=None, kind="stable")[: np.count_nonzero(clear >= CLEAR)][:MOST_FACTS]
+    sentences = []
+    for k, j in zip(*np.unravel_index(places, clear.shape), strict=True):
+        effect, error = effects[k, j], errors[k, j]
+        does = "raises" if effect > 0 else "lowers"
+        what = f"the slope of {names[j - 1]}" if j else "the level"
+        sentences.append(f"Each unit of {fact_names[k]} {does} {what} by {abs(effect):.2g} ({error:.1g}).")
     return sentences
 
 

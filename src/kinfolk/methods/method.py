@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
 from functools import partial
@@ -18,12 +18,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.utils import estimator_html_repr
 
-from kinfolk.methods.constant_within import beside_common
+from kinfolk.methods.constant_within import beside_common, beside_facts
 from kinfolk.methods.extrapolation import limits_from, trusted_limits
 from kinfolk.methods.model import Model, Population, as_model
 from kinfolk.methods.outer import fit_family, working_folds
@@ -41,7 +40,7 @@ from kinfolk.rows.families import FAMILIES, Family
 from kinfolk.rows.folds import Folds, refilled
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.offsets import Offsets
-from kinfolk.rows.schema import Columns, as_features, names_out, ruled, rules_notes
+from kinfolk.rows.schema import Columns, as_features, names_out, roles_of, ruled, rules_notes
 from kinfolk.rows.splits import InTime, fold_of_rows, in_order
 from kinfolk.rows.table import Rows, Schema, read_rows, read_table, task_name
 from kinfolk.rows.working import WorkingRows
@@ -95,6 +94,11 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     offset : name of a column of X that is added to the linear predictor; no feature
     features : a transformer for the non-task columns, e.g. StandardScaler()
     categorical : names of columns of a data frame to take as categories, even if they hold numbers
+    facts : columns that tell of a task and not of its rows, as its region: they move the level and the slopes around
+        which tasks scatter, as far as the tasks show, and unseen tasks are predicted by theirs. "auto": all columns
+        that are constant within tasks; names or positions of some; a data frame with one row per task, whose columns
+        are joined to X by that of the task; None: such columns move levels alone, as fixed effects
+    common : names or positions of columns that have the same coefficient in all tasks
     unseen : tasks that fit has not seen are predicted by the population, with a warning ("warn") or without ("mean"),
         or are an "error"
     extrapolate : "clip" or "linear": what predict does with inputs far beyond those of fit
@@ -117,6 +121,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     offset: str | None = None
     features: Any = None
     categorical: Sequence[str] = ()
+    facts: Any = "auto"
+    common: Sequence[str | int] = ()
     unseen: str = choice("warn", "mean", "error")
     extrapolate: str = choice("clip", "linear")
     verbose: int = 0
@@ -142,8 +148,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         return True
 
     def leaves_out_common(self, gram: GramStats) -> bool:
-        """Whether features that do not vary within tasks are taken out before `learn`, with one coefficient for all."""
-        return False
+        """Whether features with one coefficient for all tasks are taken out before `learn`: by default those that the
+        user names, and not those that do not vary within tasks.
+        """
+        return gram.roles is not None and bool((gram.roles < 0).any())
 
     def learns_nothing(self, gram: GramStats, folds: Folds | None) -> bool:
         """Whether no task has rows enough to learn slopes from, so that all get one line."""
@@ -188,8 +196,16 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             model = self._learned(gram.with_rows()) if folds is None else self.learn_folds(folds.with_rows())
         return replace(model.among(gram), method=self.unfitted())
 
+    def fact_products(self) -> str:
+        """What facts about tasks may do: "shrunk", "free" or "none", see `solvers.mixed.by_facts`."""
+        return "none" if self.alone else "shrunk"
+
     def _learned(self, gram: GramStats) -> Model:
-        return beside_common(self.learn, gram) if self.leaves_out_common(gram) else self.learn(gram)
+        return beside_facts(self.beside_common(self.learn), gram, self.fact_products())
+
+    def beside_common(self, learn: Callable[[GramStats], Model]) -> Callable[[GramStats], Model]:
+        """The same of what coefficients in common leave, where this method does not find them itself."""
+        return lambda gram: beside_common(learn, gram) if self.leaves_out_common(gram) else learn(gram)
 
     def whole_model(self, gram: GramStats, folds: Folds | None = None) -> Model:
         """As `model_of`; a task with a single row, which an own intercept takes, gets the slopes of the population."""
@@ -201,6 +217,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         model = self.model_of(gram.emptied(lone), None if folds is None else folds.emptied(lone))
         slopes, level = model.population
         through_row = gram.y_mean - gram.x_mean @ slopes
+        if model.facts is not None:
+            through_row -= model.facts.of_rows(gram.x_mean)  # as `Model.predict` adds it to tasks without slopes
         # An unseen task may have its level as well as any other.
         level += float(np.sum(through_row[lone] - level)) / (model.seen.sum() + lone.sum())
         intercept = np.where(lone, through_row, np.where(gram.n > 0, model.intercept, level))
@@ -240,9 +258,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         """Checked rows of a table, with what its columns add to the linear predictor."""
         self._check_family()
         if not self.offsets:
-            return read_rows(X, y, task=self.task, sample_weight=sample_weight)
+            return read_rows(X, y, task=self.task, sample_weight=sample_weight, facts=self.facts)
         table, offset = self.offsets.split(read_table(X))
-        return replace(read_rows(table, y, task=self.task, sample_weight=sample_weight), offset=offset)
+        rows = read_rows(table, y, task=self.task, sample_weight=sample_weight, facts=self.facts)
+        return replace(rows, offset=offset)
 
     def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
         """Fit to rows that have been read and checked."""
@@ -253,11 +272,12 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         self.tell_rules(columns, rows, features, names)
         if not self.wants_folds():
             gram = rows.gram(columns.of_training(rows, features), names)
+            gram = gram.with_roles(roles_of(self.facts, self.common, gram, columns))
             return self.keep(self.whole_model(gram), self.limited(columns, rows, features))
         gram = rows.gram(features, names)
         cv = self.folds_for(gram, groups)
         folds = columns.folds_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=self.random_state)
-        folds = refilled(folds, columns.gaps)
+        folds = refilled(folds, columns.gaps).with_roles(roles_of(self.facts, self.common, gram, columns))
         return self.keep(self.whole_model(folds.total, folds), self.limited(columns, rows, features))
 
     def _fit_working(
@@ -267,13 +287,15 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         self.tell_rules(columns, rows, features, names)
         columns = self.limited(columns, rows, features)
 
+        gram = rows.gram(features, names)
+        roles = roles_of(self.facts, self.common, gram, columns)
+
         def working(X: Array) -> WorkingRows:
-            return WorkingRows.of(rows, X, names, self.target)
+            return replace(WorkingRows.of(rows, X, names, self.target), roles=roles)
 
         own = working(columns.of_training(rows, features))
         if not self.wants_folds():
             return self.keep(self.learn_rows(own), columns)
-        gram = rows.gram(features, names)
         cv = self.folds_for(gram, groups)
         fold = fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=self.random_state)
         folds = working_folds(
@@ -322,15 +344,19 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
                 f"{type(self).__name__} cross-validates, and one block of statistics cannot be cut into folds: "
                 "use fit(X, y) or fit_folds(folds), or give its parameters as numbers"
             )
-        return self.keep(self.whole_model(gram), self._columns_of(gram))
+        columns = self._columns_of(gram)
+        gram = gram.with_roles(roles_of(self.facts, self.common, gram, columns))
+        return self.keep(self.whole_model(gram), columns)
 
     def fit_folds(self, folds: Folds) -> Self:
         """Fit from the statistics of folds alone; as `fit_gram` for methods that do not cross-validate."""
         self._refuse_statistics()
         if self.needs_rows():
             raise ValueError(f"{type(self).__name__} with curves or a trunk needs rows, not statistics: use fit(X, y)")
+        columns = self._columns_of(folds.total)
+        folds = folds.with_roles(roles_of(self.facts, self.common, folds.total, columns))
         model = self.whole_model(folds.total, folds if self.wants_folds() else None)
-        return self.keep(model, self._columns_of(folds.total))
+        return self.keep(model, columns)
 
     def _refuse_statistics(self) -> None:
         if self.works_on_rows:
@@ -342,7 +368,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     def keep(self, model: Model, columns: Columns) -> Self:
         """Become the estimator of a fitted model."""
         warn_of_collinear_features(model.gram, columns)
-        warn_of_common_features(model.gram, model.coef, columns)
+        warn_of_common_features(model.gram, model.coef, columns, found=isinstance(self.facts, str))
         if columns.limits is None and columns.basis is None and self.extrapolate == "clip" and model.gram is not None:
             columns = replace(columns, limits=limits_from(model.gram))
         if columns.means is None and columns.basis is None and model.gram is not None:
@@ -390,14 +416,14 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             minus 1.64 of them holds about 90 % of the observations, also where few rows leave the noise uncertain. For
             methods that are linear in their targets
         quantiles : numbers between 0 and 1; the result is then these quantiles of a new observation, along a last axis:
-            (0.05, 0.95) are the ends of 90 % intervals. They are those of a normal distribution
+            (0.05, 0.95) are the ends of 90 % intervals. They are those of a normal distribution; with family="binomial"
+            those of the probability, with the other families those of a new count, between whole numbers, or amount
         """
         if quantiles is not None:
             q = np.asarray(quantiles, dtype=np.float64)
             if q.ndim != 1 or not ((q > 0) & (q < 1)).all():
                 raise ValueError(f"quantiles={quantiles!r} must be numbers between 0 and 1, e.g. (0.05, 0.95)")
-            mean, std = self.predict(X, return_std=True)
-            return mean[..., None] + std[..., None] * ndtri(q)
+            return as_model(self).predict_table(X, unseen=self.unseen, quantiles=q)
         if is_lazy(X):
             return predict_frame(as_model(self), X, unseen=self.unseen, return_std=return_std)
         return as_model(self).predict_table(X, unseen=self.unseen, return_std=return_std)

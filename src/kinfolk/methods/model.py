@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from kinfolk.declared import holds
 from kinfolk.methods.extrapolation import CLIPPED_AT
+from kinfolk.methods.facts import FactEffects
 from kinfolk.methods.late_graph import LateGraph
 from kinfolk.methods.part import LinearMap, Part, placed_columns
 from kinfolk.methods.search_report import ByFeature, ByTask, SearchReport
@@ -21,6 +22,7 @@ from kinfolk.methods.trunk import Trunk
 from kinfolk.methods.uncertainty import HeldOut, Uncertainty, scale_of_errors, uncertainty
 from kinfolk.rows.families import FAMILIES, Family
 from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.rows.intervals import quantiles
 from kinfolk.rows.schema import Columns, ReadRows, names_out
 from kinfolk.rows.table import Rows, task_codes
 from kinfolk.threads import on_few_threads
@@ -162,6 +164,7 @@ class FoldStream(Protocol):
     trunk="record T d",
     bound="record T d",
     beyond="record T",
+    facts="record d",
     classes="names K",
 )
 @dataclass(frozen=True, eq=False)
@@ -174,7 +177,8 @@ class Model:
     seen : (T,), whether a task took part in the fit; one without rows, or with a single one next to an own intercept,
         has the slopes of the population
     coef, intercept : (T, d) and (T,)
-    population : the model of an unseen task
+    population : the model of an unseen task; with facts of one whose facts are the mean of all
+    facts : what facts about tasks do to slopes; of tasks that took part `coef` has it. None if nothing
     structure : what is shown of the relations of tasks, or None; the graph that predicts is in the parts
     parts : the model as a sum of linear maps of the targets; empty for methods that are not linear in them
     trunk : a regressor of all rows that has a share in predictions beside the parts, or None. Coefficients, population
@@ -218,6 +222,7 @@ class Model:
     beyond: Model | None = None
     after: tuple[int, float] | None = None
     private: bool = False
+    facts: FactEffects | None = None
     family: str = "gaussian"
     classes: NDArray[Any] | None = None
 
@@ -251,7 +256,10 @@ class Model:
         coef = np.tile(self.population.coef, (T, 1))
         coef[position] = self.coef
         # A task without rows is predicted by the population; with a row, by its slopes through that.
-        intercept = np.where(gram.n > 0, gram.y_mean - gram.x_mean @ self.population.coef, self.population.intercept)
+        through_row = gram.y_mean - gram.x_mean @ self.population.coef
+        if self.facts is not None:
+            through_row -= self.facts.of_rows(gram.x_mean)
+        intercept = np.where(gram.n > 0, through_row, self.population.intercept)
         intercept[position] = self.intercept
         seen = np.zeros(T, bool)
         seen[position] = self.seen
@@ -275,7 +283,9 @@ class Model:
         parts = tuple(part.in_units(scale) for part in self.parts)
         # Coefficients of features that are as many times larger vary as many times less.
         relevance = None if self.relevance is None else self.relevance / scale
-        return replace(self, coef=self.coef / scale, population=population, parts=parts, relevance=relevance)
+        facts = None if self.facts is None else self.facts.in_units(scale)
+        coef = self.coef / scale
+        return replace(self, coef=coef, population=population, parts=parts, relevance=relevance, facts=facts)
 
     def on_columns(self, columns: NDArray[np.intp], d: int) -> Model:
         """The same model, if its features are `columns` of d: the others have coefficients of 0."""
@@ -289,13 +299,23 @@ class Model:
             parts=tuple(part.on_columns(columns, d) for part in self.parts),
             relevance=relevance,
             extras={k: v.placed(columns, d) if isinstance(v, ByFeature) else v for k, v in self.extras.items()},
+            facts=None if self.facts is None else self.facts.on_columns(columns, d),
         )
 
-    def with_common(self, coef: Array) -> Model:
-        """The same model with coefficients (d,) that were taken out before it was fitted."""
+    def with_common(self, coef: Array, facts: FactEffects | None = None, x_mean: Array | None = None) -> Model:
+        """The same model with coefficients (d,) that were taken out before it was fitted, and with products of facts
+        and features, of tasks with means `x_mean`.
+        """
         population = Population(self.population.coef + coef, self.population.intercept)
-        parts = tuple(replace(part, common=coef) for part in self.parts)
-        return replace(self, coef=self.coef + coef, population=population, parts=parts)
+        parts = tuple(
+            replace(part, common=coef if part.common is None else part.common + coef, facts=facts)
+            for part in self.parts
+        )
+        model = replace(self, coef=self.coef + coef, population=population, parts=parts)
+        if facts is None or x_mean is None:
+            return model
+        slopes, levels = facts.lines(x_mean)
+        return replace(model, coef=model.coef + slopes, intercept=model.intercept + levels, facts=facts)
 
     def for_prediction(self) -> Model:
         """A light copy without statistics, that can travel to workers."""
@@ -319,7 +339,12 @@ class Model:
     @property
     def is_linear(self) -> bool:
         """Whether predictions are linear in the features, for every row alike."""
-        return self.trunk is None and self.bound is None and self.beyond is None
+        return self.trunk is None and self.bound is None and self.beyond is None and not self.facts_move_slopes
+
+    @property
+    def facts_move_slopes(self) -> bool:
+        """Whether an unseen task is predicted by products of its facts with its features."""
+        return self.facts is not None and self.facts.move_slopes
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -414,10 +439,15 @@ class Model:
     @cached_property
     def uncertainty(self) -> Uncertainty:
         """Noise of every task and how tasks differ, learned at the first call."""
+        known = self.known
         lines = self.coef[self.seen], self.intercept[self.seen]
+        if self.facts is not None:  # tasks differ by what facts leave
+            slopes, levels = self.facts.lines(known.x_mean)
+            known = known.beside(slopes, levels)
+            lines = lines[0] - slopes, lines[1] - levels
         if self.held_out is None or self.trunk is not None:  # held-out errors of a trunk say nothing about lines
-            return uncertainty(self.maps, self.known, *lines)
-        return uncertainty(self.maps, self.known, *lines, self.held_out.of(self.seen))
+            return uncertainty(self.maps, known, *lines)
+        return uncertainty(self.maps, known, *lines, self.held_out.of(self.seen))
 
     @cached_property
     def _beside_trunk(self) -> float:
@@ -448,6 +478,10 @@ class Model:
         for start in range(0, len(X), PREDICT_BLOCK):
             block = slice(start, start + PREDICT_BLOCK)
             prediction[block] += np.einsum("nd,nd->n", X[block], W[codes[block]])
+        if self.facts is not None:
+            # Coefficients of tasks that took part have what their facts make of them.
+            strange = np.flatnonzero(~np.append(self.seen, False)[codes])
+            prediction[strange] += self.facts.of_rows(X[strange])
         if self.trunk is not None:
             share = self.trunk.share_of(X, codes)
             prediction += share * (self.trunk.predict(X, codes) - prediction)
@@ -479,19 +513,26 @@ class Model:
             std[self.trunk.reaches(X)] *= self._beside_trunk
         return std
 
-    def predict_table(self, X: Any, *, unseen: str = "error", return_std: bool = False) -> Any:
-        """Predictions for a table like that of fit: one per row, or one column per task of wide targets."""
+    def predict_table(
+        self, X: Any, *, unseen: str = "error", return_std: bool = False, quantiles: Array | None = None
+    ) -> Any:
+        """Predictions for a table like that of fit, or their quantiles: one per row, or one column per task."""
         assert self.columns is not None
         rows = self.columns.read(X, self.name)
         codes = None if rows.labels is None else task_codes(rows.labels, self.labels, unseen)
         if rows.note:
             warn_user(rows.note)
+        if codes is not None and quantiles is not None:
+            return self.quantiles_read(rows, codes, quantiles)
         if codes is not None:
             return self.predict_read(rows, codes, return_std=return_std)
         columns: Any = 0 if self.columns.single else self.columns.schema.columns
+        n = len(rows.features)
+        if quantiles is not None:
+            each = [self.quantiles_read(rows, np.full(n, t), quantiles) for t in range(len(self.labels))]
+            return np.stack(each, axis=1)[:, columns]
         if not return_std:
             return self.predict_all(rows)[:, columns]
-        n = len(rows.features)
         by_task = [self.predict_read(rows, np.full(n, t), return_std=True) for t in range(len(self.labels))]
         return tuple(np.column_stack(values)[:, columns] for values in zip(*by_task, strict=True))
 
@@ -519,8 +560,17 @@ class Model:
         if family.is_plain:
             return eta, std
         mean = family.mean(eta)
-        noise = 1.0 if self.gram is None or self.gram.dispersion is None else self.gram.dispersion
-        return mean, np.sqrt(noise * family.variance(mean) + (family.steepness(mean) * std) ** 2)
+        return mean, np.sqrt(self.dispersion * family.variance(mean) + (family.steepness(mean) * std) ** 2)
+
+    def quantiles_read(self, rows: ReadRows, codes: NDArray[np.intp], q: Array) -> Array:
+        """Quantiles q (k,) for rows that were read, along one more axis: of new targets, or of probabilities."""
+        eta, std = self.predictor_read(rows, codes, return_std=True)
+        return quantiles(self.target, eta, std, self.dispersion, q)
+
+    @property
+    def dispersion(self) -> float:
+        """Variance of the targets over that of their family."""
+        return 1.0 if self.gram is None or self.gram.dispersion is None else self.gram.dispersion
 
     def predictor_read(self, rows: ReadRows, codes: NDArray[np.intp], *, return_std: bool = False) -> Any:
         """Linear predictors of rows that were read; those that come later than all of fit have a model of their own."""
@@ -592,6 +642,8 @@ class Model:
             found["coupling_"] = TaskGraph(coupling, self.labels[self.seen]).expanded(self.labels).adjacency
         if bends:
             found["curve_coef_"] = self.coef[:, :bends]
+        if self.facts is not None:
+            found |= self.facts.attributes(self.feature_names, bends)
         if self.relevance is not None:
             found["relevance_"] = self.relevance
         if self.classes is not None:

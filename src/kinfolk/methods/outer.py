@@ -10,7 +10,7 @@ coefficients. The last steps are of the coefficients alone, until nothing is lef
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -20,7 +20,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.methods.couplings import Hub
 from kinfolk.methods.model import Course, Model, Population
-from kinfolk.methods.part import Part, Scatter
+from kinfolk.methods.part import LinearMap, Part, Scatter
+from kinfolk.methods.trunk import Trunk
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.rows.working import WorkingRows
@@ -35,6 +36,9 @@ HALVINGS = 30  # of a step
 MOST_STEPS = 200
 PILOT_ROUNDS = 3  # of a mixed model and two steps each: statistics at its predictor are near those of the fit
 ONE_ROW = 1.0  # rows that the prior of common slopes is worth in a pilot: classes that inputs separate have no others
+MIXTURE_ROUNDS = 25  # of working targets, and a mixture fitted to them
+MIXTURE_SETTLED = 1e-6  # of the length of the errors: a step that ends these rounds
+SHORTER = 0.5  # of a step of a mixture that is no shorter than the one before
 GRAPH_SETTLED = 1e-9  # relative change of F in a round from which on the graph stays
 
 
@@ -170,7 +174,7 @@ def _finished(rows: WorkingRows, learned: Model, found: Descent) -> Model:
         **found.part.coupling.certificates(found.part.equations(gram), found.part.V),
     }
     history = np.array(found.history)
-    noise = dispersion(rows, found)
+    noise = dispersion(rows, [found.part.map(gram)], found.state.eta)
     return replace(
         learned,
         coef=W,
@@ -184,24 +188,30 @@ def _finished(rows: WorkingRows, learned: Model, found: Descent) -> Model:
     )
 
 
-def dispersion(rows: WorkingRows, found: Descent) -> float:
-    """Variance of the targets over that of the family, from Pearson's residuals; 1 for single events."""
+def dispersion(rows: WorkingRows, maps: Sequence[LinearMap], eta: Array) -> float:
+    """Variance of the targets over that of the family, from Pearson's residuals; 1 for single events.
+
+    `maps` are the parts of the model on the working targets at the predictor eta.
+    """
     real = slice(rows.n_rows)
     y = rows.y[real]
     weight = rows.weight[real]
     single = (y == 0) | (y == 1)
     if rows.family.name == "binomial" and bool((single & (weight == 1)).all()):
         return 1.0
-    equations = found.part.equations(rows.gram(found.state.eta))
-    T, p = equations.shape
-    # Coefficients in use: the trace of what predictions are of their own targets, or its bound.
-    used = float(T * (not equations.has_ones) + p)
-    inverse = found.part.coupling.inverse(equations)
-    if inverse.at_once:
-        whole = inverse.diagonal(np.arange(T), Scatter(np.zeros(p), np.zeros((p, p)))).whole
-        used = float(np.einsum("tpq,tqp->", whole, equations.G)) + T * (not equations.has_ones)
-    squares = float(weight @ rows.family.pearson(y, found.state.eta[real]))
+    squares = float(weight @ rows.family.pearson(y, eta[real]))
+    used = sum(float(part.shares @ _coefficients_in_use(part)) for part in maps)
     return max(squares / max(rows.n_rows - used, 1.0), TINY)
+
+
+def _coefficients_in_use(part: LinearMap) -> Array:
+    """By task (T,) the trace of what predictions are of their own targets, or a bound of it where that takes long."""
+    T, p = part.equations.shape
+    free = float(not part.equations.has_ones)
+    if not part.inverse.at_once:
+        return np.full(T, p / T + free)
+    whole = part.inverse.diagonal(np.arange(T), Scatter(np.zeros(p), np.zeros((p, p)))).whole
+    return np.asarray(np.einsum("tpq,tqp->t", whole, part.equations.G) + free)
 
 
 def _with_lone(model: Model, rows: WorkingRows, lone: NDArray[np.bool_]) -> Model:
@@ -220,6 +230,31 @@ def _with_lone(model: Model, rows: WorkingRows, lone: NDArray[np.bool_]) -> Mode
     gram = among.gram if model.gram is None or lone.any() or not known.all() else model.gram
     assert gram is not None
     return replace(among, intercept=intercept, gram=replace(gram, dispersion=noise))
+
+
+def settled(learn: Callable[[GramStats], Model], rows: WorkingRows, eta: Array, trunk: Trunk | None = None) -> Model:
+    """The model that `learn` finds on the working targets at its own predictor, begun at eta; trees stand beside it.
+
+    This is for mixtures, which have no objective of their own: the end is where a fit predicts what its targets were
+    made at, and the model is a linear map of the working targets that it has. A task whose rows are all at one end of
+    their range has a level by half an event at the rate of all.
+    """
+    rows = rows.with_levels_of_all(rows.one_sided())
+    eta = np.append(eta, rows.family.predictor(rows.y[len(eta) :]))
+    last = np.inf
+    for _ in range(MIXTURE_ROUNDS):
+        z, w = rows.working(eta)
+        model = replace(learn(rows.summed(z, w)), trunk=trunk)
+        step = model.predictor(rows.X, rows.codes) + rows.offset - eta
+        size = np.sqrt(float(w @ step**2) / max(float(w @ (z - eta) ** 2), TINY))
+        if size <= MIXTURE_SETTLED:
+            break
+        eta = eta + (step if size < last else SHORTER * step)
+        last = size
+    gram = model.gram
+    assert gram is not None
+    noise = dispersion(rows, model.maps, eta + step)
+    return replace(model, gram=replace(gram, dispersion=noise), family=rows.family.name)
 
 
 def _placed(model: Model, labels: NDArray[Any]) -> tuple[Array, Array]:

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.declared import holds
+from kinfolk.methods.facts import FactEffects
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.solvers.equations import NormalEquations, normal_equations
 from kinfolk.solvers.tolerances import MARGIN
@@ -163,6 +164,7 @@ class LinearMap:
     basis="d q",
     units="d >0",
     common="d",
+    facts="record d",
 )
 @dataclass(frozen=True, eq=False)
 class Part:
@@ -180,6 +182,7 @@ class Part:
     basis : (d, p), if the slopes are basis times unknowns: a learned metric, or a part that uses some features only
     units : (d,) by which the features were divided
     common : (d,), coefficients that all tasks share, taken out before it was solved; None if there are none
+    facts : what facts about tasks do to slopes, taken out as well; None if nothing
     shown : whether its graph is the one that people see
     """
 
@@ -193,6 +196,7 @@ class Part:
     basis: Array | None = None
     units: Array | None = None
     common: Array | None = None
+    facts: FactEffects | None = None
     shown: bool = False
 
     @classmethod
@@ -209,9 +213,13 @@ class Part:
     def equations(self, gram: GramStats) -> NormalEquations:
         """Normal equations of some tasks in the unknowns of this part."""
         left = gram if self.common is None else gram.beside(self.common)
+        # Tasks that come later have facts too: their mean features hold them.
+        taken_out = None if self.facts is None else self.facts.lines(gram.x_mean)
+        left = left if taken_out is None else left.beside(*taken_out)
         scaled = left if self.units is None else left.rescaled(self.units)
         found = normal_equations(scaled, self.intercept, origin=self.origin)
-        return found if self.basis is None else found.in_basis(self.basis)
+        found = found if self.basis is None else found.in_basis(self.basis)
+        return found if taken_out is None else replace(found, beside=taken_out)
 
     def map(self, gram: GramStats) -> LinearMap:
         """The linear map of tasks with these statistics."""
@@ -234,7 +242,11 @@ class Part:
         """Slopes and intercepts, in the units of the rows, of tasks with these equations and unknowns."""
         W, c = equations.coefficients(V)
         W = W if self.units is None else W / self.units
-        return W if self.common is None else W + self.common, c
+        W = W if self.common is None else W + self.common
+        if equations.beside is None:
+            return W, c
+        slopes, levels = equations.beside
+        return W + slopes, c + levels
 
     def among(self, kept: NDArray[np.bool_]) -> Part:
         """The part of some of its tasks."""
@@ -255,7 +267,8 @@ class Part:
     def in_units(self, scale: Array) -> Part:
         """The same part, if its features were divided by `scale` before."""
         common = None if self.common is None else self.common / scale
-        return replace(self, units=scale if self.units is None else scale * self.units, common=common)
+        facts = None if self.facts is None else self.facts.in_units(scale)
+        return replace(self, units=scale if self.units is None else scale * self.units, common=common, facts=facts)
 
     def on_columns(self, columns: NDArray[np.intp], d: int) -> Part:
         """The same part, if its features are `columns` of d."""
@@ -267,7 +280,8 @@ class Part:
             origin = placed_columns(x0, columns, np.zeros(d)), y0
         basis = placed_columns(own.T, columns, np.zeros((own.shape[1], d))).T
         common = None if self.common is None else placed_columns(self.common, columns, np.zeros(d))
-        return replace(self, basis=basis, units=units, origin=origin, common=common)
+        facts = None if self.facts is None else self.facts.on_columns(columns, d)
+        return replace(self, basis=basis, units=units, origin=origin, common=common, facts=facts)
 
 
 def placed_columns(values: Array, columns: NDArray[np.intp], others: Array) -> Array:

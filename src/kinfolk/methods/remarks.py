@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpstrf
 
+from kinfolk.methods.constant_within import FEWEST_TASKS
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.schema import Columns
 from kinfolk.rows.table import Rows
@@ -109,16 +110,23 @@ def warn_of_collinear_features(gram: GramStats | None, columns: Columns) -> None
         )
 
 
-def warn_of_common_features(gram: GramStats | None, coef: Array, columns: Columns) -> None:
-    """Name the features that do not vary within tasks (age of a patient): what they do is part of a task's level."""
+def warn_of_common_features(gram: GramStats | None, coef: Array, columns: Columns, *, found: bool) -> None:
+    """Name the features that do not vary within tasks (age of a patient): what they do is part of a task's level.
+
+    Those that the user names are no news; facts may also be `found`.
+    """
     basis = columns.basis
     if gram is None or basis is not None or not np.ptp(coef, axis=0).any():  # where all slopes are common, so are these
         return
-    common = gram.common()
+    common = gram.constant_within()
+    if gram.roles is not None and not found:
+        common &= gram.roles == 0
     if not common.any() or np.ptp(coef[:, common], axis=0).any():
         return
     what = "all tasks have one coefficient of it in common, which their levels tell"
-    if not coef[:, common].any():
+    if (common & gram.facts()).any() and gram.n_tasks >= FEWEST_TASKS:
+        what = "it is taken for a fact about tasks, on which their levels and slopes depend as far as they show"
+    elif not coef[:, common].any():
         what = "it gets the coefficient 0, as there are too few tasks to tell what it does to their levels"
     warn_user(f"feature {_some_names(gram, common)} is constant within every task: {what}")
 

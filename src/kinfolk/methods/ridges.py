@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from kinfolk.methods.constant_within import beside_common
+from kinfolk.methods.constant_within import beside_facts, path_beside
 from kinfolk.methods.couplings import Alone, Hub, HubCoupling, ToMean
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model, Part
@@ -63,6 +63,10 @@ class Penalised(MultiTaskRegressor):
 
         return model
 
+    def path(self, gram: GramStats) -> Path:
+        """The same beside what facts about tasks say."""
+        return path_beside(self.prepare, gram, self.fact_products())
+
     def in_units_of_columns(self, gram: GramStats, penalty: float) -> tuple[Array, Array]:
         """Coefficients and intercepts at one penalty by the linear map of the targets.
 
@@ -101,14 +105,14 @@ class Penalised(MultiTaskRegressor):
 
     def learn_folds(self, folds: Folds) -> Model:
         """The model at the penalty of least held-out error."""
-        chosen = choose_penalty(self.prepare, folds, self.scoring)
+        chosen = choose_penalty(self.path, folds, self.scoring)
         rows = np.sum([part.n for part in folds.held_out], axis=0)
         # In time, the rows of a task may all come before the first that is held out.
         errors = np.divide(chosen.squared, rows, out=np.full_like(rows, np.nan), where=rows > 0)
         held_out = HeldOut(np.sqrt(errors), training=folds.trained_on)
         extras = {"penalties_": chosen.penalties, "penalty_errors_": chosen.errors}
         at_best = partial(self._at, penalty=chosen.best, held_out=held_out, extras=extras)
-        return beside_common(at_best, folds.total) if self.leaves_out_common(folds.total) else at_best(folds.total)
+        return beside_facts(self.beside_common(at_best), folds.total, self.fact_products())
 
     def _at(self, gram: GramStats, penalty: float, **known: Any) -> Model:
         W, c = self.prepare(gram)(penalty)

@@ -81,6 +81,7 @@ class BMSL(MultiTaskRegressor):
     quick: ClassVar[dict[str, Any]] = {"n_samples": 500, "n_burn": 500, "n_chains": 2}
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # the posterior weighs what others tune
 
+    facts: Any = None
     prior_scale: float | None = number(None, above=0, also=(None,))
     dof: float = number(2.0, above=1)
     noise_prior: tuple[float, float] = (0.5, 0.05)

@@ -87,6 +87,7 @@ class CCMTL(AlongGraph):
         "ridge": (1e-6, 1e-2),
     }
 
+    facts: Any = None
     neighbors: int = number(10, at_least=1)
     strength: float = number(1.0, at_least=0)
     lam: float | None = number(None, at_least=0, also=(None,))

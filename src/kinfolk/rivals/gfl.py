@@ -79,6 +79,7 @@ class GFL(AlongGraph):
     needs: ClassVar[str] = "all tasks measured at the same rows"
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {"sparsity": (1e-3, 1e-2), "fusion": (1e-4, 1e-3, 1e-2, 1e-1)}
 
+    facts: Any = None
     sparsity: float = number(0.01, above=0, hint="it may be tiny")
     fusion: float = number(0.01, at_least=0)
     absolute: bool = False

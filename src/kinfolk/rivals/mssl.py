@@ -81,6 +81,7 @@ class MSSL(MultiTaskRegressor):
     quick: ClassVar[dict[str, Any]] = {"tol": 1e-3, "max_iter": 15}
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {"strength": (1e-4, 1e-3, 1e-2, 1e-1), "sparsity": (0.1, 1.0)}
 
+    facts: Any = None
     strength: float = number(0.01, above=0)
     sparsity: float = number(0.3, above=0)
     lasso: float = number(0.0, at_least=0)

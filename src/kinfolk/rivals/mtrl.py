@@ -76,6 +76,7 @@ class MTRL(MultiTaskRegressor):
         "coupling": (1e-3, 1e-2, 1e-1, 1.0),
     }
 
+    facts: Any = None
     ridge: float = number(0.01, at_least=0)
     coupling: float = number(0.01, above=0, hint="without coupling use Independent")
     tol: float = 1e-6

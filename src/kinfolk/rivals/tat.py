@@ -84,6 +84,7 @@ class TAT(MultiTaskRegressor):
     quick: ClassVar[dict[str, Any]] = {"tol": 1e-4, "max_iter": 1000}
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {"strength": (0.0001, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)}
 
+    facts: Any = None
     strength: float = number(0.03, at_least=0)
     lam_1: float | None = number(None, at_least=0, also=(None,))
     phi: float = number(2.0, above=0)

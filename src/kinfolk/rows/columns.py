@@ -471,6 +471,10 @@ class TableRules(TransformerMixin, BaseEstimator):
         """Names of the features."""
         return np.array([out for name, rule in self.rules_.items() for out in names_of(name, rule)], dtype=object)
 
+    def sources(self) -> list[str]:
+        """The column that every feature comes from."""
+        return [name for name, rule in self.rules_.items() for _ in names_of(name, rule)]
+
     def column_of(self, feature: str) -> str:
         """The column of the table that a feature is made from."""
         return next(name for name, rule in self.rules_.items() if feature in names_of(name, rule))

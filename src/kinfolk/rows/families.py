@@ -69,6 +69,11 @@ class Family:
         """Whether a mean may be proportional to something."""
         return self.link == "log"
 
+    @property
+    def ratio(self) -> str:
+        """What the exponential of a coefficient is: by how many times the odds, or the mean, are larger."""
+        return {"identity": "", "logit": "odds ratio", "log": "rate ratio"}[self.link]
+
     def read(self, y: Array) -> Array:
         """Checked targets; NaN where none was observed."""
         beyond = (y < self.least) | (y > self.most)
@@ -103,6 +108,10 @@ class Family:
     def loss(self, y: Array, eta: Array) -> Array:
         """What is summed up in objectives: the deviance of every target."""
         return self.deviance(y, eta)
+
+    def score(self, y: Array, eta: Array) -> Array:
+        """What people read of held-out targets: log-loss, or the deviance."""
+        return (0.5 if self.error == "log-loss" else 1.0) * self.deviance(y, eta)
 
     def pearson(self, y: Array, eta: Array) -> Array:
         """Squared errors over the variance that the family gives each mean."""

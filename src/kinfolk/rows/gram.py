@@ -43,6 +43,7 @@ MOST_KEPT = 2**24  # numbers in the matrices of all tasks, 128 MB, up to which o
     yy="T >=0",
     feature_names="texts d",
     span="2 d infinite",
+    roles="integers d",
     dispersion="number >0",
 )
 @dataclass(frozen=True, eq=False)
@@ -57,6 +58,8 @@ class GramStats:
     G, b, yy : arrays of shape (T, d, d), (T, d) and (T,), centred at the means
     feature_names : names of the d features, or None
     span : (2, d), least and largest value of every feature in any task, or None if unknown
+    roles : (d,), what features are by the user's word: -1, one coefficient for all tasks; k > 0, a fact about tasks, of
+        which those of one column have the same k; 0, anything else. None if all are 0
     dispersion : variance of a target of weight 1 about its mean, where it is known; None if it is to be estimated
 
     Examples
@@ -75,6 +78,7 @@ class GramStats:
     yy: Array
     feature_names: tuple[str, ...] | None = None
     span: Array | None = None
+    roles: NDArray[np.intp] | None = None
     dispersion: float | None = None
     _memory: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -270,7 +274,9 @@ class GramStats:
         G = np.broadcast_to(G, (self.n_tasks, len(columns), len(columns)))
         names = None if self.feature_names is None else tuple(self.feature_names[j] for j in columns)
         span = None if self.span is None else self.span[:, columns]
-        return replace(self, x_mean=self.x_mean[:, columns], G=G, b=self.b[:, columns], feature_names=names, span=span)
+        roles = None if self.roles is None else self.roles[columns]
+        x_mean, b = self.x_mean[:, columns], self.b[:, columns]
+        return replace(self, x_mean=x_mean, G=G, b=b, feature_names=names, span=span, roles=roles)
 
     def scaled(self, factor: ArrayLike) -> GramStats:
         """Statistics with the weight of every task multiplied by `factor` (scalar or one per task).
@@ -326,7 +332,23 @@ class GramStats:
         """
         return self.once("common features", self._common)
 
+    def facts(self) -> NDArray[np.bool_]:
+        """Features (d,) that are facts about tasks."""
+        return np.zeros(self.n_features, bool) if self.roles is None else self.roles > 0
+
+    def with_roles(self, roles: NDArray[np.intp] | None) -> GramStats:
+        """The same statistics of features with these roles."""
+        return self if roles is None or not roles.any() else replace(self, roles=roles)
+
+    def constant_within(self) -> NDArray[np.bool_]:
+        """Those of `common` that the rows show, whatever the user has said."""
+        return self.once("constant within tasks", self._constant_within)
+
     def _common(self) -> NDArray[np.bool_]:
+        constant = self.constant_within()
+        return constant if self.roles is None else constant | (self.roles < 0)
+
+    def _constant_within(self) -> NDArray[np.bool_]:
         rows = max(float(self.n.sum()), TINY)
         within = np.diagonal(self.G, axis1=1, axis2=2)
         between = self.n @ np.square(self.x_mean - self.n @ self.x_mean / rows)
@@ -338,8 +360,8 @@ class GramStats:
         common = few & (within.sum(axis=0) <= LITTLE * total) & differs
         return np.zeros_like(common) if common.all() else common
 
-    def beside(self, coef: Array) -> GramStats:
-        """The statistics of y - X coef, for coefficients (d,) that all tasks share.
+    def beside(self, coef: Array, intercept: Array | float = 0.0) -> GramStats:
+        """The statistics of y - X coef - intercept, for coefficients that all tasks share (d,), or of their own (T, d).
 
         Examples
         --------
@@ -347,9 +369,14 @@ class GramStats:
         >>> stats.y_mean, stats.b.ravel(), stats.yy
         (array([1.5]), array([1.]), array([0.5]))
         """
+        if coef.ndim == 2:
+            explained = np.matmul(self.G, coef[:, :, None])[:, :, 0]
+            yy = np.maximum(self.yy - np.einsum("td,td->t", 2 * self.b - explained, coef), 0.0)
+            y_mean = self.y_mean - np.einsum("td,td->t", self.x_mean, coef) - intercept
+            return replace(self, y_mean=y_mean, b=self.b - explained, yy=yy)
         explained = self.G @ coef
         yy = np.maximum(self.yy - (2 * self.b - explained) @ coef, 0.0)
-        return replace(self, y_mean=self.y_mean - self.x_mean @ coef, b=self.b - explained, yy=yy)
+        return replace(self, y_mean=self.y_mean - self.x_mean @ coef - intercept, b=self.b - explained, yy=yy)
 
     def once(self, key: Any, make: Callable[[], Made]) -> Made:
         """What `make` returns, computed at the first call with this key: several methods share, e.g., a mixed model."""

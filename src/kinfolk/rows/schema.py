@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
 from kinfolk.declared import holds
-from kinfolk.rows.columns import TableRules, codes_among, note_of_codes, note_of_gaps, only_numbers
+from kinfolk.rows.columns import TableRules, codes_among, note_of_codes, note_of_gaps, only_numbers, some
 from kinfolk.rows.folds import Folds, Gap, folds_as_seen, numbered_folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.levels import PARTS, CrossFitted
@@ -23,6 +23,7 @@ from kinfolk.rows.table import (
     Schema,
     Table,
     check_same_kind,
+    joint_parts,
     matched_table,
     read_for_predict,
     read_rows,
@@ -127,6 +128,25 @@ class Columns:
         if not self.learns:
             return None
         return CrossFitted.of(self.transformer.levels(rows.table.native), rows, fold)
+
+    def sources(self, gram: GramStats) -> list[Any]:
+        """The column of the table that every feature comes from, by name or, without names, by position.
+
+        Features of a transformer of the user's are columns of their own, by the names that it gives them.
+        """
+        if isinstance(self.transformer, TableRules):
+            return self.transformer.sources()
+        if gram.feature_names is not None:
+            return list(gram.feature_names)
+        task = self.schema.task if isinstance(self.schema.task, int) else self.schema.width
+        return [j + (j >= task) for j in range(gram.n_features)]
+
+    def learned_from_target(self) -> NDArray[np.bool_] | bool:
+        """Which features are numbers that stand for the categories of a text."""
+        if not isinstance(self.transformer, TableRules):
+            return False
+        kinds = self.transformer.found_kinds
+        return np.array([kinds[source] == "learned" for source in self.transformer.sources()])
 
     @property
     def learns(self) -> bool:
@@ -296,6 +316,39 @@ class Columns:
         if self.schema.names is not None:
             found["feature_names_in_"] = np.asarray([*self.schema.names, *self.offsets.names], dtype=object)
         return found
+
+
+def roles_of(facts: Any, common: Sequence[str | int], gram: GramStats, columns: Columns) -> NDArray[np.intp] | None:
+    """What features (d,) are by `facts` and `common` of a method, see `GramStats`; everything wrong in one error."""
+    if facts is None and not len(common):
+        return None
+    if hasattr(facts, "columns") and columns.schema.known is None:
+        raise ValueError("facts as a frame are joined to rows in memory: join their columns to lazy frames and files")
+    sources = columns.sources(gram)
+    auto = isinstance(facts, str)
+    named = [] if auto or facts is None else fact_names(facts, columns.schema.task)
+    constant = gram.constant_within()
+    is_fact = constant if auto else np.array([source in named for source in sources]) & ~columns.learned_from_target()
+    is_common = np.array([source in common for source in sources])
+    varies = is_fact & ~constant & (np.einsum("tjj->j", gram.G) > 0)
+
+    wrong = [f'facts={facts!r}: give "auto", columns, a frame or None'] if auto and facts != "auto" else []
+    for what, names in (("facts", named), ("common", common)):
+        wrong += [f"{what}: there is no column {name!r} in use" for name in names if name not in sources]
+    wrong += [f"facts: column {sources[j]!r} varies within tasks" for j in np.flatnonzero(varies)]
+    wrong += [f"column {name!r} is in facts and in common" for name in named if name in common]
+    if wrong:
+        raise ValueError(f"{'; '.join(wrong)}. Columns in use: {some(map(str, dict.fromkeys(sources)))}")
+    number = {source: k + 1 for k, source in enumerate(dict.fromkeys(sources))}
+    of_column = np.array([number[source] for source in sources])
+    return np.where(is_common, -1, np.where(is_fact & constant, of_column, 0))
+
+
+def fact_names(facts: Any, task: Any) -> list[Any]:
+    """The columns that are facts: those of a frame but the task, or the ones that are named."""
+    if not hasattr(facts, "columns"):
+        return list(facts)
+    return [name for name in facts.columns if name not in (task, *joint_parts(task, facts.columns))]
 
 
 def ruled(columns: Columns, rows: Rows, categorical: Sequence[str] = ()) -> Columns:

@@ -292,11 +292,96 @@ SMALLEST, LARGEST = 1e-35, 1e40  # sizes of inputs and targets
 LONGEST_LABEL = 1000  # characters
 
 
-@holds(labels="names T", names="texts w", columns="integers k <T")
+@holds(labels="names S", number_names="texts m", numbers="S m any", text_names="texts l", texts="names S l")
+@dataclass(frozen=True, eq=False)
+class TaskFacts:
+    """Columns with one value per task, for tables to be joined with, by label: NaN or None where nothing is known.
+
+    Attributes
+    ----------
+    labels : (S,), sorted
+    numbers, number_names : (S, m) and the names of these columns
+    texts, text_names : (S, l), or None if there are none
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> shops = pd.DataFrame({"shop": ["b", "a", "c"]})
+    >>> known = TaskFacts.of(shops.assign(size=[5, 3, 1]), "shop", read_table(shops))
+    >>> known.joined(read_table(pd.DataFrame({"shop": ["c", "new"]})), "shop").column(1)
+    array([ 1., nan])
+    """
+
+    labels: NDArray[Any]
+    number_names: tuple[str, ...]
+    numbers: Array
+    text_names: tuple[str, ...] = ()
+    texts: NDArray[Any] | None = None
+
+    @classmethod
+    def of(cls, frame: Any, task: Any, table: Table) -> Self:
+        """Those of a frame with the task column, or with the tasks as index of pandas, for all tasks of a table."""
+        if not isinstance(task, str) or table.names is None:
+            raise ValueError("facts as a frame are joined by the name of the task column: pass X as a frame with it")
+        if task not in frame.columns and getattr(getattr(frame, "index", None), "name", None) == task:
+            frame = frame.reset_index()
+        facts, column = read_table(frame, name="facts").with_joint(task).split(task)
+        assert facts.names is not None
+        labels, row, count = np.unique(checked_labels(column, task), return_index=True, return_counts=True)
+        asked = table.column(table.position(task))
+        asked = np.unique(checked_labels(asked[~missing_labels(asked)], task))
+        check_same_kind(labels, asked)
+        missing, twice = np.setdiff1d(asked, labels), labels[count > 1]
+        wrong = [f"column {name!r} is in X and in facts" for name in facts.names if name in table.names]
+        wrong += [f"{counted(len(twice), 'task')} twice ({_first(twice)})"] if len(twice) else []
+        wrong += [f"no row for {counted(len(missing), 'task')} of X ({_first(missing)})"] if len(missing) else []
+        if wrong:
+            raise ValueError(f"facts: {'; '.join(wrong)}. Give one row per task, and every column once")
+        columns = {name: facts.column(k)[row] for k, name in enumerate(facts.names)}
+        numbers = {name: values for name, values in columns.items() if values.dtype.kind in "iufb"}
+        texts = np.empty((len(labels), len(columns) - len(numbers)), dtype=object)
+        for k, name in enumerate(name for name in columns if name not in numbers):
+            texts[:, k] = [None if is_missing(value) else str(value) for value in columns[name].tolist()]
+        values = np.array([*numbers.values()], dtype=np.float64).reshape(len(numbers), len(labels)).T
+        names = tuple(name for name in columns if name not in numbers)
+        return cls(labels, tuple(numbers), values, names, texts if texts.size else None)
+
+    def joined(self, table: Table, task: Any) -> Table:
+        """The table with the columns that it has not, for the tasks of its rows."""
+        new = [name for name in (*self.number_names, *self.text_names) if name not in (table.names or ())]
+        if table.names is None or not new or task not in table.names:
+            return table
+        column = table.column(table.position(task))
+        there = ~missing_labels(column)
+        labels = checked_labels(np.where(there, column, column[there][:1]), task) if there.any() else self.labels[:1]
+        check_same_kind(labels, self.labels)
+        place = np.minimum(np.searchsorted(self.labels, labels), len(self.labels) - 1)
+        there &= self.labels[place] == labels
+        frame = nw.from_native(table.native, eager_only=True)
+        columns = []
+        for name in new:
+            if name in self.number_names:
+                number = np.where(there, self.numbers[place, self.number_names.index(name)], np.nan)
+                columns.append(nw.new_series(name, number.tolist(), nw.Float64(), backend=frame.implementation))
+            else:
+                assert self.texts is not None
+                text = self.texts[place, self.text_names.index(name)]
+                text[~there] = None
+                columns.append(nw.new_series(name, text.tolist(), nw.String(), backend=frame.implementation))
+        names = (*table.names, *new)
+        return Table(frame.with_columns(*columns).to_native(), names, table.height, len(names), table.name)
+
+
+def _first(labels: NDArray[Any]) -> str:
+    return ", ".join(repr(_plain(label)) for label in labels[:8]) + (", ..." if len(labels) > 8 else "")
+
+
+@holds(labels="names T", names="texts w", columns="integers k <T", known="record")
 @dataclass(frozen=True, eq=False)
 class Schema:
     """What fit learned about the table, for predict to hold new tables against.
 
+    `known` are facts about tasks that were joined to it.
     `task` is the column of task labels by name or position, or None for wide targets and for a single task. `labels`
     are sorted; `columns` says which of them each column of a wide target was.
     """
@@ -306,6 +391,7 @@ class Schema:
     width: int
     labels: NDArray[Any]
     columns: NDArray[np.intp] | None = None
+    known: TaskFacts | None = None
 
 
 class Targets(NamedTuple):
@@ -366,10 +452,19 @@ class Rows:
         return Targets(row, code[0] if self.codes is None else self.codes[row], self.y[seen], weight)
 
 
-def read_rows(X: Any, y: Any, *, task: Any, sample_weight: Any = None) -> Rows:
-    """Check a training table and its targets once, and code the tasks."""
+def read_rows(X: Any, y: Any, *, task: Any, sample_weight: Any = None, facts: Any = None) -> Rows:
+    """Check a training table and its targets once, and code the tasks; a frame of `facts` is joined to it."""
     task = task_name(task)
     table = (X if isinstance(X, Table) else read_table(X)).with_joint(task)
+    known = None
+    if hasattr(facts, "columns"):
+        known = TaskFacts.of(facts, task, table)
+        table = known.joined(table, task)
+    rows = _read_rows(table, y, task, sample_weight)
+    return rows if known is None else replace(rows, schema=replace(rows.schema, known=known))
+
+
+def _read_rows(table: Table, y: Any, task: Any, sample_weight: Any) -> Rows:
     if isinstance(y, str):
         table, y = table.split(y)
     if y is None:
@@ -443,7 +538,9 @@ def matched_table(table: Table, schema: Schema, estimator: str, *, by_name: bool
     the table of fit can then be predicted as it is. Shared inputs of wide targets are held against those of fit.
     """
     if schema.names is not None and table.names is not None and (schema.task is not None or by_name):
-        return table.with_joint(schema.task).matched(schema.names)
+        table = table.with_joint(schema.task)
+        table = table if schema.known is None else schema.known.joined(table, schema.task)
+        return table.matched(schema.names)
     table.check_against(schema.names, schema.width, estimator)
     return table
 

@@ -28,6 +28,7 @@ class WorkingRows:
     offset : (n,), what is added to the linear predictor
     family, names : what the targets are; names of the features, or None
     row : (n,), where each stands in the table
+    roles : of the features, see `GramStats`
     n_rows : how many of them were observed; those after them stand for what is known of tasks from others
     """
 
@@ -41,6 +42,7 @@ class WorkingRows:
     family: Family
     names: tuple[str, ...] | None
     n_rows: int
+    roles: NDArray[np.intp] | None = None
 
     @classmethod
     def of(cls, rows: Rows, X: Array, names: tuple[str, ...] | None, family: Family) -> WorkingRows:
@@ -90,7 +92,7 @@ class WorkingRows:
         """Statistics of working targets and weights; their noise is known where that of the family is."""
         y = z - self.offset
         gram = GramStats.from_codes(self.X, y, self.codes, self.labels, weight=w, feature_names=self.names)
-        return replace(gram, dispersion=self.family.dispersion)
+        return replace(gram, dispersion=self.family.dispersion, roles=self.roles)
 
     def loss(self, eta: Array) -> float:
         """The deviance of all rows."""

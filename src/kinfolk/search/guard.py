@@ -227,4 +227,4 @@ def _on_all(after: Errors, before: Errors, all_before: Errors) -> Errors:
     if np.allclose(after.rows, all_before.rows):
         return after
     ratio = np.divide(after.squared, before.squared, out=np.ones_like(after.squared), where=before.squared > 0)
-    return Errors(all_before.squared * ratio, all_before.rows)
+    return replace(all_before, squared=all_before.squared * ratio)

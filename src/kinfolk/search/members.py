@@ -95,7 +95,7 @@ def baselines(folds: Folds, *, mean_ridge: float = MEAN_RIDGE) -> list[Member]:
 
 
 def _penalised(key: str, name: str, method: Any, folds: Folds) -> Member:
-    penalty = choose_penalty(method.prepare, folds.with_rows(), "tasks").best
+    penalty = choose_penalty(method.path, folds.with_rows(), "tasks").best
     return Member(key, name, method.set_params(penalty=penalty), parameters={"penalty": penalty})
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kinfolk.methods.constant_within import one_for_all
+from kinfolk.methods.facts import FactEffects
 from kinfolk.methods.model import Model, Part, Population
 from kinfolk.rows.gram import Array
 from kinfolk.search.cross_errors import CrossErrors
@@ -108,7 +109,8 @@ def learn(search: Search, mixture: Mixture, shown: Member | None) -> Model:
         for m, (member, model) in enumerate(zip(members, models, strict=True))
     )
     # Structure and course are those of the graph that is shown.
-    return replace(about, coef=coef, intercept=intercept, population=population, parts=parts)
+    facts = FactEffects.mixed([model.facts for model in models], shares)
+    return replace(about, coef=coef, intercept=intercept, population=population, parts=parts, facts=facts)
 
 
 def _part(model: Model, member: Member, share: float, task_shares: Array, shown: Member | None) -> Part:

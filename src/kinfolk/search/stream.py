@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.declared import holds
+from kinfolk.methods.splines import SplineFeatures
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.splits import common_rows, generator
@@ -26,6 +27,20 @@ class Stream:
     folds: Folds
     curves: FeatureSearch | None = None
     splines: FeatureSearch | None = None
+
+    def with_roles(self, roles: NDArray[np.intp] | None) -> Self:
+        """The same of inputs with these roles, which come last among curves; the curve of a common one is common."""
+        if roles is None or not roles.any():
+            return self
+
+        def of(found: FeatureSearch) -> Folds:
+            of_terms = np.zeros(found.folds.total.n_features - len(roles), np.intp)
+            if isinstance(found.features, SplineFeatures):
+                own = np.repeat(np.minimum(roles[found.features.columns_], 0), found.features.terms)
+                of_terms[found.features.walk_terms :] = own
+            return found.folds.with_roles(np.concatenate([of_terms, roles]))
+
+        return self._with(self.folds.with_roles(roles), of)
 
     def total_with(self, curves: FeatureSearch | None) -> GramStats:
         """Statistics of all rows: of the inputs, or of the curves that take part."""

@@ -29,7 +29,7 @@ class NormalEquations:
     """The quadratic w'G_t w - 2 b_t'w + yy_t of every task, in the unknowns that the solvers see.
 
     `has_ones` says whether the last unknown of each task is an intercept; `x0, y0` are the origin it refers to. With a
-    `basis` the unknowns are v in w = basis v.
+    `basis` the unknowns are v in w = basis v. `beside` are slopes and intercepts that were taken out before.
     """
 
     G: Array
@@ -39,6 +39,7 @@ class NormalEquations:
     x0: Array
     y0: Array
     basis: Array | None = None
+    beside: tuple[Array, Array] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -121,6 +121,9 @@ def typical_eigenvalue(gram: GramStats) -> float:
 
     Where features vary between tasks only (one row each), the same of the means; 1 where nothing varies.
     """
+    is_fact = gram.facts()
+    if is_fact.any() and not is_fact.all():
+        gram = gram.on_columns(np.flatnonzero(~is_fact))
     own = float(mean_diagonal(gram.G).mean())
     apart = gram.n @ np.square(gram.x_mean - gram.n @ gram.x_mean / gram.n.sum())
     between = float(apart.mean()) / gram.n_tasks

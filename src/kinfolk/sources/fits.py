@@ -14,7 +14,7 @@ from kinfolk.progress import Callback
 from kinfolk.rows.columns import TableRules
 from kinfolk.rows.folds import Folds, refilled
 from kinfolk.rows.gram import GramStats
-from kinfolk.rows.schema import Columns, check_categorical
+from kinfolk.rows.schema import Columns, check_categorical, roles_of
 from kinfolk.rows.table import Schema, task_name
 from kinfolk.sources.dealing import Dealer, check_folds, folds_of_parts
 from kinfolk.sources.files import Source, open_source, polars
@@ -198,7 +198,9 @@ def fit_statistics(model: Model, gram: GramStats, folds: Folds | None, roles: Ro
     if plan.scaler is not None:
         gram, folds, fitted = standardised(gram, folds, plan.scaler)
     columns = columns_of(roles, gram, fitted)
-    folds = None if folds is None else refilled(folds, columns.gaps)
+    known = roles_of(model.facts, model.common, gram, columns)
+    gram = gram.with_roles(known)
+    folds = None if folds is None else refilled(folds, columns.gaps).with_roles(known)
     return model.keep(model.whole_model(gram, folds), columns)
 
 

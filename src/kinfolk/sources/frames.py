@@ -154,8 +154,9 @@ def predict_frame(model: Model, frame: Any, *, unseen: str = "mean", return_std:
     assert columns is not None
     if not model.is_linear:
         raise ValueError(
-            "boosted trees or curves take part in these predictions, and are no expression of columns: use "
-            "kinfolk.large.predict_file, collect the frame, or fit with trunk=None, nonlinear=False"
+            "boosted trees, curves or facts that move slopes take part in these predictions, and are no expression of "
+            "columns: use kinfolk.large.predict_file, collect the frame, or fit with trunk=None, nonlinear=False, "
+            "facts=None"
         )
     scaler = columns.transformer
     # A scaler is a shift and a unit; anything else the engine cannot run.

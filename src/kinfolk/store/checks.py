@@ -23,7 +23,7 @@ from kinfolk.methods.walks import Walk
 from kinfolk.rows.columns import CYCLES, RULES, TableRules, names_of
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.schema import Columns
-from kinfolk.rows.table import Schema
+from kinfolk.rows.table import Schema, TaskFacts
 from kinfolk.rows.texts import DAYS, mark_of, number_in
 from kinfolk.search.rbf_search import FeatureSearch
 from kinfolk.search.stream import Stream
@@ -311,6 +311,14 @@ def _check_schema(schema: Schema, sizes: dict[str, int]) -> None:
         require(0 <= schema.task < schema.width, "the position of the task column")
 
 
+def _check_known(known: TaskFacts, sizes: dict[str, int]) -> None:
+    """Labels in order, and texts that are some."""
+    require(bool(np.all(known.labels[:-1] < known.labels[1:])), "facts of tasks that are not sorted, or come twice")
+    texts = [] if known.texts is None else known.texts.ravel().tolist()
+    require(all(text is None or type(text) is str for text in texts), "texts about tasks that are none")
+    require((known.texts is None) == (not known.text_names), "texts about tasks without a name")
+
+
 def _check_stream(stream: Stream, sizes: dict[str, int]) -> None:
     """Curves and splines where they belong."""
     for search, kind in ((stream.curves, RBFFeatures), (stream.splines, SplineFeatures)):
@@ -384,6 +392,7 @@ CHECKS: dict[type[Any], Callable[[Any, dict[str, int]], None]] = {
     Part: _check_part,
     SearchReport: _check_report,
     Schema: _check_schema,
+    TaskFacts: _check_known,
     Stream: _check_stream,
     FeatureSearch: _check_search,
     Folds: _check_folds,

@@ -74,11 +74,25 @@ def _blind(model: Model, always: NDArray[np.intp], never: NDArray[np.intp], tran
     population = Population(slopes, model.population.intercept + float(slopes[ones].sum()))
     for values in (coef, slopes):
         values[..., zeros] = 0.0
+    facts = model.facts
+    if facts is not None:
+        facts = facts.without(zeros)
+        assert model.facts is not None
+        moved = ((1 - facts.mean) * np.isin(facts.columns, ones)) @ model.facts.slopes
+        moved[zeros] = 0.0
+        population = Population(slopes + moved, population.intercept - float(moved @ facts.origin))
     columns = model.columns and replace(model.columns, transformer=transformer)
     bound = None if model.bound is None else _blind_bound(model.bound.changed(change), zeros)
     beyond = None if model.beyond is None else change(model.beyond)
     return replace(
-        model, coef=coef, intercept=intercept, population=population, columns=columns, bound=bound, beyond=beyond
+        model,
+        coef=coef,
+        intercept=intercept,
+        population=population,
+        columns=columns,
+        bound=bound,
+        beyond=beyond,
+        facts=facts,
     )
 
 

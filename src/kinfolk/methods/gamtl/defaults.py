@@ -43,7 +43,7 @@ def feature_scale(gram: GramStats) -> NDArray[np.float64]:
     within = np.diagonal(gram.G, axis1=1, axis2=2).sum(axis=0)
     rows = max(float(gram.n.sum()), TINY)
     between = gram.n @ np.square(gram.x_mean - gram.n @ gram.x_mean / rows)
-    variance = np.where(gram.common(), within + between, within) / rows
+    variance = np.where(gram.constant_within(), within + between, within) / rows
     return np.where(variance > 0, np.sqrt(variance), 1.0)
 
 

@@ -1,0 +1,201 @@
+"""The mixed model whose centre is a function of what is known about tasks: region, size, uranium.
+
+    y_t = X_t w_t + c_t + e,    (w_t, c_t) = mu + B'(f_t - f0) + u_t,    u_t ~ N(0, Sigma),  e ~ N(0, sigma2 I),
+
+with the level c_t at the mean input of all rows, and facts f_t (q,) in units of their standard deviation between tasks.
+Row j of B has the prior N(0, tau_j^2 diag(Sigma0)), one tau for slopes and one for the level, where Sigma0 is the
+covariance between tasks without facts: tau^2 is the share of it that a fact explains. The taus maximise the marginal
+likelihood of the rows, and each costs log(T) / 2 of it, so that facts which explain nothing have none; without a prior
+B are the fixed effects of a mixed model with products of facts and features. Sigma and B are found in turn: the
+information about the two is nearly orthogonal, so that few rounds suffice.
+
+With H_t = G_t - G_t K_t G_t and h_t = (I - G_t K_t) b_t (see `solvers.centre`), and g_t = (1, f_t), all that the rows
+say about mu and B is  A = sum_t g_t g_t' x H_t  and  r = sum_t g_t x h_t  (x: Kronecker's product).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from kinfolk.rows.gram import Array, GramStats
+from kinfolk.solvers.centre import blocks_around_centre, column_sizes, inverse_for_centre
+from kinfolk.solvers.equations import NormalEquations, normal_equations
+from kinfolk.solvers.mixed.effects import MixedModel, mixed_model
+
+ROUNDS = 20  # of Sigma and B in turn, at most
+SETTLED = 1e-3  # change of B in a round, relative, at which they end
+SETTLED_FREE = 1e-6  # the same without a prior, where the likelihood is compared with that of other programs
+AT_ONCE = 4096  # tasks whose matrices are held at a time
+LOG_TAU = (-14.0, 3.0)  # least and largest logarithm of tau^2
+STARTS = (-1.0, -5.0)  # from which the marginal likelihood climbs
+MOST_PRODUCTS = 600  # of facts and features; with more, facts move levels alone
+
+
+@dataclass(frozen=True, eq=False)
+class ByFacts:
+    """The centre as a function of facts.
+
+    Attributes
+    ----------
+    mean : (q,), f0, the mean of every fact over tasks
+    origin : (d,), mean of the features over all rows, where `levels` hold
+    slopes, slope_errors : (q, d), what a unit of each fact adds to every slope, and its standard error
+    levels, level_errors : (q,), what it adds to the level
+    explained : (k, 2), tau^2 of slopes and level by column; infinite without a prior
+    log_likelihood : that of what is left, which is the likelihood of all without a prior
+    left : statistics of the features without facts, of what the centre leaves
+    """
+
+    mean: Array
+    origin: Array
+    slopes: Array
+    slope_errors: Array
+    levels: Array
+    level_errors: Array
+    explained: Array
+    log_likelihood: float
+    left: GramStats
+
+
+def mixed_model_by_facts(
+    gram: GramStats, facts: Array, column: NDArray[np.intp], *, products: str = "shrunk"
+) -> ByFacts:
+    """The centre of tasks with `facts` (T, q), of which those of one `column` (q,) share a prior.
+
+    `products` with features are "shrunk", "free" (a prior neither for them nor for levels) or "none".
+    """
+    group = np.unique(column, return_inverse=True)[1]
+    mean = facts.mean(axis=0)
+    unit = facts.std(axis=0)
+    unit = np.where(unit > 0, unit, 1.0)
+    F = (facts - mean) / unit
+    d = gram.n_features
+    moves = np.append(~gram.common(), True)
+    if products == "none" or moves.sum() * F.shape[1] > MOST_PRODUCTS:
+        moves[:d] = False
+
+    effects = mixed_model(gram)
+    total = np.diagonal(effects.relative_covariance) * effects.sigma2
+    equations = normal_equations(gram, "coupled")
+    origin = equations.x0[0]
+    B = np.zeros((F.shape[1], d + 1))
+    free = products == "free"
+    for _ in range(ROUNDS):
+        before = B
+        B, errors, explained = _centre(equations, F, effects, total, moves, None if free else group)
+        left = beside(gram, F @ B, origin)
+        effects = mixed_model(left, near=effects)
+        if np.linalg.norm(F @ (B - before)) <= (SETTLED_FREE if free else SETTLED) * np.linalg.norm(F @ B):
+            break
+    B, errors = (values / unit[:, None] for values in (B, errors))
+    return ByFacts(
+        mean,
+        origin,
+        B[:, :d],
+        errors[:, :d],
+        B[:, d],
+        errors[:, d],
+        explained,
+        float(effects.history[-1]),
+        left,
+    )
+
+
+def beside(gram: GramStats, centre: Array, origin: Array) -> GramStats:
+    """What a `centre` (T, d + 1) of slopes and of the level at an origin leaves."""
+    return gram.beside(centre[:, :-1], centre[:, -1] - centre[:, :-1] @ origin)
+
+
+def _centre(
+    equations: NormalEquations,
+    F: Array,
+    effects: MixedModel,
+    total: Array,
+    moves: NDArray[np.bool_],
+    column: NDArray[np.intp] | None,
+) -> tuple[Array, Array, Array]:
+    """B (q, p) at the covariance of a mixed model, its standard errors, and tau^2 of every column of facts (k, 2).
+
+    Without a `column` of every fact there is no prior.
+    """
+    q = F.shape[1]
+    p = len(total)
+    size = column_sizes(equations.G)
+    A, r = _information(equations, F, effects.relative_covariance * size * size[:, None], size)
+    # The common part mu has no prior: what is left of A and r beside it.
+    back = inverse_for_centre(A[:p, :p], equations.G.mean(axis=0) / size / size[:, None])
+    A, r = A[p:, p:] - A[p:, :p] @ back @ A[:p, p:], r[p:] - A[p:, :p] @ back @ r[:p]
+    moved = np.flatnonzero(np.tile(moves, q))
+    A, r = A[np.ix_(moved, moved)] / effects.sigma2, r[moved] / effects.sigma2
+    prior = np.tile(total * size**2, q)[moved]
+    if column is None:
+        log_tau = np.full(2 * q, np.inf)
+        V = inverse_for_centre(A, A)
+    else:
+        group = (2 * column[:, None] + (np.arange(p) == p - 1)).ravel()[moved]
+        log_tau = _most_likely(A, r, prior, group, 2 * int(column.max() + 1), np.log(len(F)) / 2)
+        V = _posterior(A, prior * np.exp(log_tau)[group])
+    B = np.zeros((2, q * p))
+    B[0, moved] = V @ r
+    B[1, moved] = np.sqrt(np.maximum(np.diagonal(V), 0.0))
+    values, errors = B.reshape(2, q, p) / size
+    return values, errors, np.exp(log_tau).reshape(-1, 2)
+
+
+def _information(equations: NormalEquations, F: Array, P: Array, size: Array) -> tuple[Array, Array]:
+    """A ((q + 1) p square) and r, for unknowns in units of the columns."""
+    T, p = equations.b.shape
+    g = np.column_stack([np.ones(T), F])
+    k = g.shape[1]
+    A = np.zeros((k * k, p * p))
+    r = np.zeros((k, p))
+    for start in range(0, T, AT_ONCE):
+        some = slice(start, start + AT_ONCE)
+        blocks = blocks_around_centre(equations.G[some] / size / size[:, None], P)
+        h = np.einsum("tpq,tp->tq", blocks.D, equations.b[some] / size)
+        A += (g[some, :, None] * g[some, None, :]).reshape(-1, k * k).T @ blocks.H.reshape(-1, p * p)
+        r += g[some].T @ h
+    return A.reshape(k, k, p, p).transpose(0, 2, 1, 3).reshape(k * p, k * p), r.ravel()
+
+
+def _posterior(A: Array, variance: Array) -> Array:
+    """(A + diag(1 / variance))^-1, also for variances of 0."""
+    root = np.sqrt(variance)
+    return root[:, None] * np.linalg.inv(np.eye(len(A)) + root[:, None] * A * root) * root
+
+
+def _most_likely(A: Array, r: Array, prior: Array, group: NDArray[np.intp], groups: int, price: float) -> Array:
+    """log tau^2 of every group of coefficients, at the maximum of the marginal likelihood
+
+    -1/2 log|I + D A D| + 1/2 r'D (I + D A D)^-1 D r,    D^2 = tau^2 prior.
+
+    A group that gains less than the `price` of its tau is left out: -inf. Of facts that repeat each other one is left.
+    """
+
+    def minus(log_tau: Array) -> tuple[float, Array]:
+        variance = prior * np.exp(log_tau)[group]
+        V = _posterior(A, variance)
+        m = V @ r
+        root = np.sqrt(variance)
+        value = np.linalg.slogdet(np.eye(len(A)) + root[:, None] * A * root)[1] - r @ m
+        # Of a coefficient without any prior variance the derivative is zero.
+        gain = np.divide(m**2 + np.diagonal(V), variance, out=np.ones_like(m), where=variance > 0) - 1
+        return 0.5 * value, -0.5 * np.bincount(group, gain, groups)
+
+    bounds = [LOG_TAU] * groups
+    ends = [minimize(minus, np.full(groups, start), jac=True, method="L-BFGS-B", bounds=bounds) for start in STARTS]
+    log_tau = min(ends, key=lambda end: end.fun).x
+    log_tau[log_tau <= LOG_TAU[0] + 1] = -np.inf
+    log_tau[np.bincount(group, prior > 0, groups) == 0] = -np.inf
+    while np.isfinite(log_tau).any():
+        present = np.flatnonzero(np.isfinite(log_tau))
+        without = [np.where(np.arange(groups) == g, -np.inf, log_tau) for g in present]
+        losses = np.array([minus(one)[0] for one in without]) - minus(log_tau)[0]
+        if losses.min() >= price:
+            break
+        log_tau = without[int(losses.argmin())]
+    return log_tau

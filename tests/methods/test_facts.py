@@ -1,0 +1,266 @@
+"""Facts about tasks: a centre that depends on them, unseen tasks that are predicted by them, coefficients in common."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+
+from kinfolk import GAMTL, GAMTLCV, load
+from kinfolk.baselines import GFL, Independent, MeanShrunk, Pooled, RandomSlopes
+from kinfolk.methods.constant_within import centre_of
+from kinfolk.rows.gram import GramStats
+from kinfolk.solvers.mixed import mixed_model
+from kinfolk.solvers.mixed.by_facts import LOG_TAU, _most_likely, mixed_model_by_facts
+
+SEEN, ALL, D = 40, 60, 3
+FACTS = ["size", "age"]
+METHODS = [
+    RandomSlopes(task="shop", unseen="mean"),
+    RandomSlopes(task="shop", unseen="mean", covariance="full"),
+    RandomSlopes(task="shop", unseen="mean", intercept="free"),
+    RandomSlopes(task="shop", unseen="mean", noise="task"),
+    MeanShrunk(task="shop", unseen="mean"),
+    MeanShrunk(task="shop", unseen="mean", penalty="cv"),
+    Pooled(task="shop", unseen="mean"),
+    GAMTL(task="shop", unseen="mean"),
+    GAMTL(task="shop", unseen="mean", intercept="shrunk"),
+    GAMTLCV(task="shop", unseen="mean", trunk=None),
+    GAMTLCV(task="shop", unseen="mean", nonlinear=False),
+]
+
+
+def shops(seed=0, *, matters=True, rows=12):
+    """Rows of shops whose size moves level and slopes, and whose age does nothing; and the mean of every row."""
+    rng = np.random.default_rng(seed)
+    facts = rng.normal(size=(ALL, 2)) * [2.0, 10.0] + [5.0, 40.0]
+    effect = rng.normal(size=D) * matters / 2
+    slopes = 1 + (facts[:, :1] - 5) * effect + 0.3 * rng.normal(size=(ALL, D))
+    level = matters * (facts[:, 0] - 5) + 0.5 * rng.normal(size=ALL)
+    shop = np.repeat(np.arange(ALL), rows)
+    X = rng.normal(size=(len(shop), D)) + 1
+    mean = (X * slopes[shop]).sum(axis=1) + level[shop]
+    table = pd.DataFrame(X, columns=["x0", "x1", "x2"])
+    table[FACTS] = facts[shop]
+    table["shop"] = [f"s{k:02d}" for k in shop]
+    return table, mean, mean + rng.normal(size=len(mean))
+
+
+TABLE, MEAN, Y = shops()
+OLD = (TABLE.shop < f"s{SEEN}").to_numpy()
+
+
+def quietly(method, table, y):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return clone(method).fit(table, y)
+
+
+def error(model, table, mean):
+    return float(np.sqrt(np.mean((model.predict(table) - mean) ** 2)))
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: repr(method)[:60])
+def test_unseen_tasks_are_predicted_by_their_facts(method):
+    without = quietly(method, TABLE[OLD].drop(columns=FACTS), Y[OLD])
+    population = error(without, TABLE[~OLD].drop(columns=FACTS), MEAN[~OLD])
+    model = quietly(method, TABLE[OLD], Y[OLD])
+    assert error(model, TABLE[~OLD], MEAN[~OLD]) < 0.6 * population
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: repr(method)[:60])
+def test_facts_that_do_not_matter_cost_nothing(method):
+    table, mean, y = shops(3, matters=False)
+    without, model = (quietly(method, some[OLD], y[OLD]) for some in (table.drop(columns=FACTS), table))
+    plain = table.drop(columns=FACTS)
+    for rows in (OLD, ~OLD):
+        assert error(model, table[rows], mean[rows]) < 1.01 * error(without, plain[rows], mean[rows])
+
+
+@pytest.mark.parametrize("method", [METHODS[0], METHODS[7], METHODS[-1]], ids=lambda method: repr(method)[:60])
+def test_whatever_the_units_of_facts_predictions_are_the_same(method):
+    units = TABLE.assign(size=1e3 * TABLE["size"] - 7e4, x1=TABLE.x1 / 50)
+    one, two = (quietly(method, table[OLD], Y[OLD]).predict(table) for table in (TABLE, units))
+    np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
+
+
+def test_known_tasks_are_predicted_by_their_coefficients_and_parts_add_up():
+    model = quietly(RandomSlopes(task="shop"), TABLE[OLD], Y[OLD])
+    X = TABLE[OLD].drop(columns="shop").to_numpy()
+    code = np.searchsorted(model.tasks_, TABLE.shop[OLD])
+    by_hand = (X * model.coef_[code]).sum(axis=1) + model.intercept_[code]
+    np.testing.assert_allclose(model.predict(TABLE[OLD]), by_hand, rtol=1e-10)
+    found = model.contributions()
+    part = model.model_.parts[0]
+    slopes, _ = part.facts.lines(model.gram_.x_mean)
+    np.testing.assert_allclose(found.coef.sum(axis=1) + slopes + part.common, model.coef_, atol=1e-8)
+
+
+def test_the_likelihood_is_that_of_statsmodels_with_the_same_products():
+    from statsmodels.regression.mixed_linear_model import MixedLM, MixedLMParams
+
+    table, y = TABLE[OLD], Y[OLD]
+    model = quietly(RandomSlopes(task="shop", fact_slopes="free", tol=1e-7), table, y)
+    x = (table[["x0", "x1", "x2"]] - table[["x0", "x1", "x2"]].mean()).to_numpy()
+    f = (table[FACTS] - table[FACTS].mean()).to_numpy()
+    ones = np.ones((len(x), 1))
+    fixed = np.column_stack([ones, x, f, *(f[:, [k]] * x for k in range(2))])
+    free = MixedLMParams.from_components(np.ones(fixed.shape[1]), np.eye(1 + D))
+    theirs = MixedLM(y, fixed, groups=table.shop, exog_re=np.column_stack([ones, x])).fit(
+        reml=False, free=free, method=["lbfgs"]
+    )
+    assert abs(model.log_likelihood_ - theirs.llf) < 1e-3
+    np.testing.assert_allclose(model.fact_coef_[:, 0], theirs.fe_params[4:6], atol=1e-3)
+    np.testing.assert_allclose(model.fact_coef_[:, 1:4].ravel(), theirs.fe_params[6:], atol=1e-3)
+    np.testing.assert_allclose(model.fact_coef_se_[:, 0], theirs.bse_fe[4:6], rtol=0.02)
+
+
+def test_the_strength_of_facts_is_at_the_maximum_of_the_marginal_likelihood():
+    """Against the density of a normal vector with the prior covariance in it, on a grid."""
+    rng = np.random.default_rng(1)
+    design = rng.normal(size=(30, 6))
+    prior = rng.uniform(0.5, 2.0, 6)
+    targets = design @ (np.sqrt(0.3 * prior) * rng.normal(size=6)) + rng.normal(size=30)
+    group = np.zeros(6, np.intp)
+    found = _most_likely(design.T @ design, design.T @ targets, prior, group, 1, 0.0)[0]
+
+    def deviance(log_tau):
+        V = np.eye(30) + np.exp(log_tau) * (design * prior) @ design.T
+        return np.linalg.slogdet(V)[1] + targets @ np.linalg.solve(V, targets)
+
+    grid = np.linspace(*LOG_TAU, 2001)
+    np.testing.assert_allclose(found, grid[np.argmin([deviance(one) for one in grid])], atol=0.01)
+
+
+def test_facts_that_repeat_each_other_are_told_by_one():
+    gram = GramStats.from_rows(TABLE[["x0", "x1", "x2"]].to_numpy(), Y, TABLE.shop.to_numpy())
+    facts = TABLE.groupby("shop")[["size"]].first().to_numpy()
+    found = mixed_model_by_facts(gram, np.column_stack([facts, 2 * facts]), np.array([0, 1]))
+    one = mixed_model_by_facts(gram, facts, np.array([0]))
+    assert (found.explained[:, 1] > 0).sum() == 1
+    np.testing.assert_allclose(found.levels @ [1, 2], one.levels[0], rtol=0.01)
+
+
+def test_what_a_centre_leaves_are_the_statistics_of_the_rows_without_it():
+    gram = GramStats.from_rows(TABLE[["x0", "x1", "x2", *FACTS]].to_numpy(), Y, TABLE.shop.to_numpy())
+    gram = gram.with_roles(np.array([0, 0, 0, 1, 2]))
+    centre = centre_of(gram)
+    code = np.searchsorted(gram.labels, TABLE.shop)
+    X = TABLE[["x0", "x1", "x2", *FACTS]].to_numpy()
+    slopes, levels = centre.facts.lines(gram.x_mean)
+    left = Y - X @ centre.coef - (X * slopes[code]).sum(axis=1) - levels[code]
+    rows = GramStats.from_rows(X[:, :3], left, TABLE.shop.to_numpy())
+    for name in ("y_mean", "b", "yy"):
+        np.testing.assert_allclose(getattr(centre.left, name), getattr(rows, name), rtol=1e-8, atol=1e-8)
+
+
+def test_without_facts_nothing_is_different():
+    plain = TABLE.drop(columns=FACTS)
+    for method in (METHODS[0], METHODS[4], METHODS[7]):
+        one, two = (clone(method).set_params(facts=facts).fit(plain, Y).coef_ for facts in (None, "auto"))
+        np.testing.assert_array_equal(one, two)
+
+
+def test_new_tasks_are_adopted_around_the_centre_of_their_facts():
+    model = quietly(GAMTL(task="shop"), TABLE[OLD], Y[OLD])
+    few = TABLE[~OLD].groupby("shop").head(2)
+    model.adopt(few, Y[few.index])
+    without = quietly(GAMTL(task="shop"), ROWS[OLD], Y[OLD])
+    without.adopt(ROWS.loc[few.index], Y[few.index])
+    assert error(model, TABLE[~OLD], MEAN[~OLD]) < 0.8 * error(without, ROWS[~OLD], MEAN[~OLD])
+
+
+def test_a_task_of_one_row_has_the_slopes_of_its_facts():
+    one = np.flatnonzero(~OLD)[:1]
+    rows = np.append(np.flatnonzero(OLD), one)
+    model = quietly(GAMTL(task="shop"), TABLE.iloc[rows], Y[rows])
+    np.testing.assert_allclose(model.predict(TABLE.iloc[one]), Y[one])
+    known = quietly(GAMTL(task="shop", unseen="mean"), TABLE[OLD], Y[OLD])
+    same = TABLE[~OLD][TABLE.shop[~OLD] == TABLE.shop.iloc[one[0]]]
+    shift = model.predict(same) - known.predict(same)
+    np.testing.assert_allclose(shift, shift[0], atol=0.2)
+
+
+# --- common coefficients
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: repr(method)[:60])
+def test_a_common_column_has_one_coefficient(method):
+    model = quietly(clone(method).set_params(common=["x1"]), TABLE, Y)
+    np.testing.assert_allclose(model.coef_[:, 1], model.coef_[0, 1], rtol=1e-9)
+    assert np.ptp(model.coef_[:, 0]) > 0
+
+
+def test_the_common_coefficient_is_that_of_the_mixed_model_without_its_variance():
+    gram = GramStats.from_rows(TABLE[["x0", "x1"]].to_numpy(), Y, TABLE.shop.to_numpy())
+    fixed = mixed_model(gram.with_roles(np.array([0, -1])))
+    assert fixed.relevance[1] == 0 < fixed.relevance[0]
+    model = MeanShrunk(task="shop", common=["x1"]).fit(TABLE[["x0", "x1", "shop"]], Y)
+    np.testing.assert_allclose(model.coef_[:, 1], fixed.mean[1])
+
+
+# --- a frame of facts
+
+FRAME = TABLE.groupby("shop")[FACTS].first().reset_index()
+ROWS = TABLE.drop(columns=FACTS)
+
+
+@pytest.mark.parametrize("method", [METHODS[0], METHODS[7], METHODS[-1]], ids=lambda method: repr(method)[:60])
+def test_a_frame_of_facts_is_joined_to_all_tables(method, tmp_path):
+    joined = quietly(clone(method).set_params(facts=FRAME), ROWS[OLD], Y[OLD])
+    expected = quietly(clone(method).set_params(facts=FACTS), TABLE[OLD], Y[OLD])
+    np.testing.assert_array_equal(joined.predict(ROWS), expected.predict(TABLE))
+    np.testing.assert_array_equal(load(joined.save(tmp_path / "model.kin")).predict(ROWS), joined.predict(ROWS))
+    np.testing.assert_array_equal(joined.predict(pl.from_pandas(ROWS)), joined.predict(ROWS))
+
+
+def test_text_among_facts_is_encoded_and_counts_as_one_fact():
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["city", "land", "sea"], ALL)
+    frame = pd.DataFrame({"shop": np.unique(TABLE.shop), "kind": kind})
+    code = np.searchsorted(frame.shop, TABLE.shop)
+    effect = np.where(kind == "sea", 5.0, 0.0)[code]
+    model = quietly(RandomSlopes(task="shop", unseen="mean", facts=frame), ROWS[OLD], (Y + effect)[OLD])
+    assert model.fact_names_.tolist() == ["kind_city", "kind_land", "kind_sea"]
+    difference = model.fact_coef_[2, 0] - model.fact_coef_[:2, 0].mean()
+    np.testing.assert_allclose(difference, 5.0, atol=1.5)
+
+
+def test_everything_wrong_with_a_frame_of_facts_is_in_one_message():
+    wrong = pd.concat([FRAME.iloc[2:], FRAME.iloc[5:6]]).assign(x0=1.0)
+    with pytest.raises(ValueError, match=r"'x0' is in X and in facts; 1 task twice \('s05'\); no row for 2 tasks"):
+        RandomSlopes(task="shop", facts=wrong).fit(ROWS, Y)
+
+
+def test_everything_wrong_with_names_of_columns_is_in_one_message():
+    message = (
+        r"facts: there is no column 'sise'.*common: there is no column 'nope'.*'x1' varies.*'size' is in facts and"
+    )
+    with pytest.raises(ValueError, match=message):
+        RandomSlopes(task="shop", facts=["sise", "x1", "size"], common=["nope", "size"]).fit(TABLE, Y)
+
+
+def test_tables_without_names_have_facts_by_position():
+    X = TABLE[["x0", "x1", "x2", *FACTS]].to_numpy()
+    X = np.column_stack([np.searchsorted(np.unique(TABLE.shop), TABLE.shop), X])
+    by_position = quietly(MeanShrunk(task=0, facts=[4], common=[2]), X, Y)
+    by_name = quietly(MeanShrunk(task="shop", facts=["size"], common=["x1"]), TABLE, Y)
+    np.testing.assert_allclose(by_position.coef_, by_name.coef_, rtol=1e-8)
+
+
+def test_the_papers_competitors_do_without_facts_unless_asked():
+    assert GFL().facts is None
+    assert "fact_coef_" not in dir(quietly(Independent(task="shop", facts=None), TABLE, Y))
+
+
+def test_a_summary_says_what_facts_do():
+    model = quietly(RandomSlopes(task="shop"), TABLE, Y)
+    said = " ".join(model.summary().sentences())
+    level, error = model.fact_coef_[0, 0], model.fact_coef_se_[0, 0]
+    assert f"Each unit of size raises the level by {level:.2g} ({error:.1g})." in said
+    nothing = quietly(RandomSlopes(task="shop"), *shops(3, matters=False)[::2])
+    assert "Facts about a shop (size and age) explain neither" in " ".join(nothing.summary().sentences())
