@@ -166,6 +166,7 @@ class FoldStream(Protocol):
     beyond="record T",
     facts="record d",
     classes="names K",
+    by_class="record T d",
 )
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -196,6 +197,7 @@ class Model:
     family : of the targets; statistics of all but numbers are those of working targets at the coefficients, with the
         dispersion that was found as theirs
     classes : labels of the classes, if the targets are classes
+    by_class : of more than two classes the models of each versus all others, given these; this is that of the first
     private : whether statistics and all that needs them were left out on purpose
     method : the method with its parameters, to be fitted again
     stream : statistics of folds that more rows may be added to; None if none were kept
@@ -225,6 +227,7 @@ class Model:
     facts: FactEffects | None = None
     family: str = "gaussian"
     classes: NDArray[Any] | None = None
+    by_class: tuple[Model, ...] = ()
 
     @classmethod
     def of(
@@ -321,7 +324,8 @@ class Model:
         """A light copy without statistics, that can travel to workers."""
         bound = None if self.bound is None else self.bound.changed(Model.for_prediction)
         beyond = None if self.beyond is None else self.beyond.for_prediction()
-        light = replace(self, bound=bound, beyond=beyond)
+        by_class = tuple(one.for_prediction() for one in self.by_class)
+        light = replace(self, bound=bound, beyond=beyond, by_class=by_class)
         # Parts and report grow with the tasks squared, or hold what rows could be told from.
         light = replace(light, report=None, relevance=None, extras={}, course=None, structure=None, parts=())
         return replace(light, gram=None, method=None, stream=None)
@@ -387,6 +391,12 @@ class Model:
     def graph_part(self) -> Part | None:
         """The part whose graph is shown, if there is one."""
         return next((part for part in self.parts if part.shown), None)
+
+    @property
+    def rows(self) -> Array:
+        """Rows of every task (T,), or their weights; statistics of working targets have other weights than these."""
+        counted = self.extras.get("rows_")
+        return self.statistics("the number of rows").n if counted is None else counted.values
 
     @property
     def compared(self) -> tuple[Part, ...]:
@@ -650,6 +660,9 @@ class Model:
             found["classes_"] = self.classes
         if not self.target.is_plain and self.gram is not None:
             found["dispersion_"] = self.gram.dispersion
+        if self.by_class:
+            found["coef_"] = np.stack([one.coef for one in self.by_class])
+            found["intercept_"] = np.stack([one.intercept for one in self.by_class])
         for record in (self.columns, self.course, self.held_out, self.report):
             found |= {} if record is None else record.attributes()
         return found | {k: v.values if isinstance(v, (ByTask, ByFeature)) else v for k, v in self.extras.items()}

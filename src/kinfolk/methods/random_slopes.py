@@ -86,6 +86,7 @@ class RandomSlopes(MultiTaskRegressor):
 
     shares: ClassVar[str] = "mixed model"
     simplicity: ClassVar[int] = 40
+    family_rounds: ClassVar[int] = 5
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # maximum likelihood sets what others tune
 
     covariance: str = choice("diagonal", "full")
@@ -110,7 +111,7 @@ class RandomSlopes(MultiTaskRegressor):
 
     def learn(self, gram: GramStats) -> Model:
         """The maximum of the likelihood, and the coefficients that it expects."""
-        if gram.n.sum() <= 1 and gram.n_tasks == 1:
+        if gram.n.sum() <= 1 and gram.n_tasks == 1 and gram.dispersion is None:
             raise ValueError("got n_samples=1, but a mixed model needs at least 2 rows")
         treatment = RANDOM_INTERCEPTS[self.intercept]
         effects, noise = self._with_noise(gram)

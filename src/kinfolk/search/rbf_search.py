@@ -120,7 +120,7 @@ class TaskRows:
         *,
         in_time: bool,
         columns: Columns,
-        family: Family,
+        family: Family = FAMILIES["gaussian"],
     ) -> TaskRows:
         """Checked rows with the features X, whose statistics are `gram`; numbers are those beside their offset."""
         at = rows.targets()
