@@ -125,7 +125,7 @@ def test_a_feature_that_never_varies_has_a_bound_of_finite_size_which_is_read_ag
     assert model.nonlinear_helps_ and np.abs(model.model_.bound.root).max() < 1e9
     again = load(model.save(tmp_path / "model.kinfolk"))
     np.testing.assert_array_equal(again.predict(table), model.predict(table))
-    away = table + [0, 0, 0.1]  # a value that nobody has seen: lines alone
+    away = table + np.array([0, 0, 0.1])  # a value that nobody has seen: lines alone
     lines = model.model_.bound.lines.predict(away[:, 1:], away[:, 0].astype(int))
     np.testing.assert_allclose(model.predict(away), lines, atol=1e-3)
 

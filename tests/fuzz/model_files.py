@@ -89,11 +89,13 @@ def outcome(path: Path, table: object) -> str:
     except ValueError as error:
         assert "transformer" in str(error) or not is_all_ours(model), error
         return "loaded, then refused"
-    if model.model_.classes is not None:
-        predicted = model.predict_proba(table)
-    assert np.isfinite(predicted).all() or not is_all_ours(model), "predictions that are not finite"
+    classes = model.model_.classes
+    sensible = np.isfinite(predicted) if classes is None else np.isin(predicted, classes)
+    assert sensible.all() or not is_all_ours(model), "predictions that are not finite, or no classes"
     try:
-        if type(model).__name__ not in NO_STD:
+        if classes is not None:
+            model.predict_proba(table)  # means over what is uncertain, as standard deviations are
+        elif type(model).__name__ not in NO_STD:
             model.predict(table, return_std=True)
     except ValueError:
         return "loaded, predicts, std refused"
