@@ -198,13 +198,19 @@ class Search:
         return sorted(kind, key=self.error) if graph else kind
 
     def penalty(self, key: str) -> float:
-        """That of a member with one penalty."""
-        return float(self.tried[key][0].parameters["penalty"])
+        """That of a member with one penalty, whether or not another predicts the same."""
+        return float((self.tried | self.repeated)[key][0].parameters["penalty"])
 
     def best_graph(self, *, on_curves: bool = False) -> Member:
-        """The member with a graph of least error; where all have lost by far, on the fold that showed it."""
+        """The member with a graph of least error; where all have lost by far, on the fold that showed it.
+
+        Those on curves may predict just what those on lines do, and then only these are kept.
+        """
         graphs = self.keys(graph=True, on_curves=on_curves)
-        return self.tried[graphs[0]][0] if graphs else self.hopeless_graph(on_curves=on_curves)[0]
+        if graphs:
+            return self.tried[graphs[0]][0]
+        same = [member for member, _ in self.repeated.values() if member.has_graph and member.on_curves == on_curves]
+        return same[0] if same else self.hopeless_graph(on_curves=on_curves)[0]
 
     def hopeless_graph(self, *, on_curves: bool = False) -> tuple[Member, Trial]:
         """The best of those with a graph that were tried on one fold."""
