@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.methods.gamtl.calibrate import SHOWN_BY
+from kinfolk.methods.given_graph import named_graph
 from kinfolk.methods.method import announced
 from kinfolk.methods.model import Model
 from kinfolk.methods.parameters import check_parameters, choice, number, parameters
@@ -26,7 +27,7 @@ from kinfolk.rows.folds import Folds, refilled
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.schema import Columns, roles_of
 from kinfolk.rows.splits import InTime, distinct_share, fold_of_rows, in_order, last_third, time_column
-from kinfolk.rows.table import Rows, read_rows
+from kinfolk.rows.table import Rows, task_name
 from kinfolk.search.bounds import bound_of, features_of
 from kinfolk.search.curves import MOST_NUMBERS, can_bend, curves_of, on_curves, radial_members, spline_members
 from kinfolk.search.guard import Chosen
@@ -69,6 +70,7 @@ class GAMTLCV(GraphRegressor):
     strengths : how hard neighbours pull, to try
     ridges : penalties to try, in multiples of the best one of a ridge per task
     anchors, metrics : to try, see `GAMTL`
+    graph_shares : shares of a given `graph` in the coupling to try, beside none
     self_loops, graph_metric : of the graph that is shown, see `GAMTL`
     intercept : "auto" (what a mixed model cross-validates better with), "free" or "shrunk"
     cv : folds, a number, or (train, test) pairs of row positions. The number is doubled where tasks share their inputs
@@ -123,6 +125,7 @@ class GAMTLCV(GraphRegressor):
     ridges: tuple[float, ...] = (0.1, 1.0)
     anchors: tuple[float, ...] = (0.0, 0.5)
     metrics: tuple[str, ...] = ("identity", "learned")
+    graph_shares: tuple[float, ...] = (0.5, 1.0)
     self_loops: float | str | None = number("auto", above=0, also=("auto", None))
     graph_metric: str = choice(*SHOWN_BY)
     intercept: str = choice("auto", "free", "shrunk")
@@ -174,7 +177,7 @@ class GAMTLCV(GraphRegressor):
     def first_fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         """As `fit`, but the statistics of the folds are kept."""
         check_parameters(self)
-        rows = read_rows(X, y, task=self.task, sample_weight=sample_weight, facts=self.facts)
+        rows = self.read(X, y, sample_weight)
         with announced(self):
             return self.fit_rows(rows, in_order(groups, None, X, len(rows.y)), streams=True)
 
@@ -359,7 +362,13 @@ class GAMTLCV(GraphRegressor):
         # Without rows beside own intercepts no mixed model can tell a metric.
         untold = intercept == "free" and SLOPES_OWN not in search.tried
         metrics = ("identity",) if untold else self.metrics
-        search.add_graphs(self._grid(search.penalty(OWN), metrics, self.anchors, intercept))
+        grid = self._grid(search.penalty(OWN), metrics, self.anchors, intercept)
+        search.add_graphs(grid)
+        if self.graph is not None:
+            labels = search.lines.total.labels
+            graph = named_graph(self.graph, labels, labels, task_name(self.task))
+            for share in self.graph_shares if graph.adjacency.nnz else ():
+                search.add_graphs(grid.along(graph, share))
         return search
 
     def _with_curves(self, choice: Chosen, stream: Stream) -> Chosen:

@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from kinfolk.methods.change import adopted, dropped, solved_anew, task_positions, with_shown_graph
-from kinfolk.methods.method import Face, MultiTaskRegressor
+from kinfolk.methods.given_graph import AlongGraph
+from kinfolk.methods.method import Face
 from kinfolk.methods.model import Model, as_model
 from kinfolk.methods.parameters import parameters
 from kinfolk.methods.trunk import is_regressor
@@ -27,7 +28,7 @@ def may_stream(method: Any) -> bool:
 
 
 @parameters
-class GraphRegressor(MultiTaskRegressor):
+class GraphRegressor(AlongGraph):
     """A method whose structure is a `TaskGraph` and whose model is a sum of linear maps."""
 
     edge_confidence = Face("kinfolk.explain", "edge_confidence")
