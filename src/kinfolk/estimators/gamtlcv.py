@@ -26,7 +26,16 @@ from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds, refilled
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.schema import Columns, roles_of
-from kinfolk.rows.splits import InTime, distinct_share, fold_of_rows, in_order, last_third, time_column
+from kinfolk.rows.splits import (
+    TASK_FOLDS,
+    InTime,
+    distinct_share,
+    fold_of_rows,
+    in_order,
+    last_third,
+    time_column,
+    whole_tasks,
+)
 from kinfolk.rows.table import Rows, task_name
 from kinfolk.search.bounds import bound_of, features_of
 from kinfolk.search.curves import MOST_NUMBERS, can_bend, curves_of, on_curves, radial_members, spline_members
@@ -73,7 +82,8 @@ class GAMTLCV(GraphRegressor):
     graph_shares : shares of a given `graph` in the coupling to try, beside none
     self_loops, graph_metric : of the graph that is shown, see `GAMTL`
     intercept : "auto" (what a mixed model cross-validates better with), "free" or "shrunk"
-    cv : folds, a number, or (train, test) pairs of row positions. The number is doubled where tasks share their inputs
+    cv : folds, a number, or (train, test) pairs of row positions; or "tasks": whole tasks are held out, and everything
+        is chosen for tasks that nobody has seen. The number is doubled where tasks share their inputs
         and have fewer rows than twice the features: every fold then takes the same directions from all of them, and
         models would be judged by much worse fits than they are used for
     guard : standard errors by which the graph must win
@@ -168,6 +178,8 @@ class GAMTLCV(GraphRegressor):
 
     def folds_for(self, gram: GramStats, groups: Any) -> Any:
         """Twice as many folds where tasks share few rows."""
+        if isinstance(self.cv, str):
+            return TASK_FOLDS
         if not isinstance(self.cv, Integral) or groups is not None or gram.n_tasks == 1 or not gram.is_shared():
             return self.cv
         # Every fold takes the same directions from all tasks: with few rows, models would be judged by much worse fits.
@@ -184,6 +196,7 @@ class GAMTLCV(GraphRegressor):
     def fit_rows(self, rows: Rows, groups: Any = None, *, streams: bool = False) -> Self:
         """Statistics of folds, with curves and a trunk from the rows if asked for; kept if more rows are to come."""
         check_trees(self.trunk)
+        _, groups = whole_tasks(self.cv, groups, rows)
         columns, inputs, names = self.fit_columns(rows)
         self.tell_rules(columns, rows, inputs, names)
         gram = rows.gram(inputs, names)

@@ -59,15 +59,20 @@ class AlongGraph(MultiTaskRegressor):
         if self.graph is None:
             return super().model_of(gram, folds)
         known = gram.with_rows().labels
-        named = self.unfitted().set_params(graph=named_graph(self.graph, gram.labels, known, self.task))
-        return replace(super(AlongGraph, named).model_of(gram, folds), method=self.unfitted())
+        graph = named_graph(self.graph, gram.labels, known, task_name(self.task))
+        named = self.unfitted().set_params(graph=graph)
+        model = replace(super(AlongGraph, named).model_of(gram, folds), method=self.unfitted())
+        return model if model.seen.all() else self._beside_neighbours(model)
 
     def keep(self, model: Model, columns: Columns) -> Self:
         """Become the estimator of a fitted model, with tasks without rows where their neighbours are."""
         if self.graph is not None and model.gram is not None and not model.seen.all():
-            labels = model.labels
-            model = beside_neighbours(model, named_graph(self.graph, labels, labels, self.task).adjacency)
+            model = self._beside_neighbours(model)
         return super().keep(model, columns)
+
+    def _beside_neighbours(self, model: Model) -> Model:
+        graph = named_graph(self.graph, model.labels, model.labels, task_name(self.task))
+        return beside_neighbours(model, graph.adjacency)
 
 
 def is_matrix(graph: Any) -> bool:
