@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from kinfolk._version import __version__
 
 if TYPE_CHECKING:
+    from kinfolk.estimators.classifiers import GAMTLClassifier
     from kinfolk.estimators.gamtl import GAMTL
     from kinfolk.estimators.gamtlcv import GAMTLCV
     from kinfolk.estimators.rbfgamtl import RBFGAMTL
@@ -21,6 +22,7 @@ __all__ = [
     "GAMTL",
     "GAMTLCV",
     "RBFGAMTL",
+    "GAMTLClassifier",
     "GramStats",
     "RBFFeatures",
     "TaskCovariance",
@@ -37,6 +39,7 @@ __all__ = [
 _HOMES = {
     "GAMTL": "estimators.gamtl",
     "GAMTLCV": "estimators.gamtlcv",
+    "GAMTLClassifier": "estimators.classifiers",
     "GramStats": "rows.gram",
     "RBFFeatures": "methods.rbf",
     "RBFGAMTL": "estimators.rbfgamtl",

@@ -1,7 +1,7 @@
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from kinfolk import GAMTL, GAMTLCV, RBFGAMTL
+from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, GAMTLClassifier
 
 # Needs arrays of other libraries, and skips unless an environment variable is set.
 NOT_OURS = {"check_array_api_input"}
@@ -36,4 +36,10 @@ def _few_trees(monkeypatch):
 @pytest.mark.parametrize(("estimator", "check"), list(conventions(ESTIMATORS)))
 @pytest.mark.filterwarnings("ignore:the target is counts")
 def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize(("estimator", "check"), list(conventions([GAMTLClassifier()])))
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_conventions_of_classifiers(estimator, check):
     check(estimator)

@@ -132,6 +132,12 @@ def test_no_task_is_without_a_count_and_constant_targets_are_named():
         )
 
 
+def test_where_no_target_varies_no_task_is_counted_as_better():
+    none = np.zeros(3)
+    found = Verdict.of(none, none, NAMES[:3], Gain(0.0, 0.0), constant=np.ones(3, bool))
+    assert found.for_whom() == "3 tasks have a target that never varies: shop 0, shop 1 and shop 2."
+
+
 def test_errors_of_any_size_make_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

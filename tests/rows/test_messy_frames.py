@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import re
 
 import narwhals as nw
 import numpy as np
@@ -131,6 +132,26 @@ def test_what_looks_like_dates_and_is_not_understood_says_so():
     each = [f"Sept {1 + k % 28} {1990 + k // 28}" for k in range(N)]
     with pytest.warns(UserWarning, match="left out, since it looks like dates"):
         MeanShrunk(task="shop").fit(BASE.assign(new=each), Y)
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([f"{k % 40}.5 C" for k in range(N)], "column 'new' looks like numbers with a unit, as in '0.5 C'"),
+        ([f"{k % 3} rooms" for k in range(N)], "column 'new' looks like numbers with a unit, as in '0 rooms'"),
+        ([f"{k}.5 km/h" for k in range(N)], "left out, since it looks like numbers with a unit .*'new'"),
+    ],
+)
+def test_numbers_with_a_unit_are_named(values, said):
+    with pytest.warns(UserWarning) as notes:
+        MeanShrunk(task="shop").fit(BASE.assign(new=values), Y)
+    assert sum(re.search(said, str(note.message)) is not None for note in notes) == 1
+
+
+def test_texts_with_other_numbers_in_them_are_no_amounts():
+    with pytest.warns(UserWarning) as said:
+        MeanShrunk(task="shop").fit(BASE.assign(new=[f"{k % 3}{'ab'[k % 2]}" for k in range(N)]), Y)
+    assert not any("with a unit" in str(note.message) for note in said)
 
 
 def test_drop_missing_leaves_out_rows_without_a_task(tmp_path, capsys):

@@ -86,7 +86,7 @@ BAD_TABLES = {
     "infinite value": (broken(x0=TABLE.x0.where(TABLE.index != 2, np.inf)), "infinity.*column 'x0', row 2"),
     "text among numbers": (
         broken(x1=[*map(str, range(len(Y) - 1)), "tall"], x2=["oops", *map(str, range(len(Y) - 1))]),
-        "column 'x1' holds numbers, but here 'tall'. column 'x2' holds numbers, .*drop the columns ..x1., .x2..",
+        "column 'x1' holds numbers, but here 'tall'. column 'x2' holds numbers, .*categorical=..x1., .x2..,",
     ),
     "no task column": (TABLE.rename(columns={"who": "whom"}), "X has no column 'who'. Its columns are 'x0', 'whom'"),
     "only the task column": (TABLE[["who"]], "only the task column"),

@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 
+from kinfolk.rows.families import FAMILIES
 from kinfolk.search import boosters
 
 lightgbm = pytest.importorskip("lightgbm")
@@ -23,10 +24,26 @@ def without_lightgbm():
     raise ImportError("not here")
 
 
-@pytest.mark.parametrize("category", [[0], None])
-def test_light_trees_as_arrays_predict_what_lightgbm_predicts(category):
+def targets(family, seed=2):
+    """Targets of a family for the rows, with exposures of counts and amounts, and a start that is no mean."""
     Z, y = rows()
-    made = boosters.booster(Z, y, weight=None, category=category, leaves=8, seed=0)
+    rng = np.random.default_rng(seed)
+    offset = rng.uniform(-1.0, 1.0, len(y))
+    if family == "gaussian":
+        return Z, boosters.Boosted(y)
+    if family == "binomial":
+        made = (rng.random(len(y)) < 1 / (1 + np.exp(-2 * y))).astype(float)
+        return Z, boosters.Boosted(made, rng.integers(1, 4, len(y)) * 1.0, FAMILIES[family], None, 0.1)
+    mean = np.exp(y + offset)
+    made = rng.poisson(mean).astype(float) if family == "poisson" else rng.gamma(2.0, mean / 2)
+    return Z, boosters.Boosted(made, None, FAMILIES[family], offset, 0.1)
+
+
+@pytest.mark.parametrize("category", [[0], None])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_light_trees_as_arrays_predict_what_lightgbm_predicts(category, family):
+    Z, made_of = targets(family)
+    made = boosters.booster(Z, made_of, category=category, leaves=8, seed=0)
     assert isinstance(made, boosters._LightTrees)
     made.grow(60)
     new = rows(500, seed=1)[0]
@@ -35,12 +52,13 @@ def test_light_trees_as_arrays_predict_what_lightgbm_predicts(category):
 
 
 @pytest.mark.parametrize("library", ["lightgbm", "scikit-learn"])
-def test_trees_that_grow_in_steps_are_those_that_grow_at_once(library, monkeypatch):
+@pytest.mark.parametrize("family", FAMILIES)
+def test_trees_that_grow_in_steps_are_those_that_grow_at_once(library, family, monkeypatch):
     if library == "scikit-learn":
         monkeypatch.setattr(boosters, "lightgbm", without_lightgbm)
-    Z, y = rows()
-    slowly, at_once = (boosters.booster(Z, y, weight=None, category=[0], leaves=8, seed=0) for _ in range(2))
-    total = np.zeros(len(y))
+    Z, made_of = targets(family)
+    slowly, at_once = (boosters.booster(Z, made_of, category=[0], leaves=8, seed=0) for _ in range(2))
+    total = np.zeros(len(Z))
     for last in (10, 20, 30):
         slowly.grow(last)
         total += slowly.predict(Z, last - 10, last)
@@ -49,16 +67,35 @@ def test_trees_that_grow_in_steps_are_those_that_grow_at_once(library, monkeypat
     np.testing.assert_allclose(at_once.trees().predict(Z), total, atol=1e-12)
 
 
+@pytest.mark.parametrize("library", ["lightgbm", "scikit-learn"])
+@pytest.mark.parametrize("family", ["binomial", "poisson", "gamma"])
+def test_trees_of_a_family_lower_its_deviance_beside_the_offset(library, family, monkeypatch):
+    if library == "scikit-learn":
+        monkeypatch.setattr(boosters, "lightgbm", without_lightgbm)
+    Z, made_of = targets(family)
+    made = boosters.booster(Z, made_of, category=[0], leaves=8, seed=0)
+    made.grow(60)
+    offset = 0.0 if made_of.offset is None else made_of.offset
+    deviance = FAMILIES[family].deviance
+    level = min(deviance(made_of.y, start + offset).mean() for start in np.linspace(-2, 2, 81))
+    assert deviance(made_of.y, made.predict(Z, 0, 60) + offset).mean() < 0.8 * level
+
+
+def test_targets_of_one_class_grow_no_trees():
+    assert boosters.can_boost(boosters.Boosted(np.ones(5)))
+    assert not boosters.can_boost(boosters.Boosted(np.ones(5), family=FAMILIES["binomial"]))
+
+
 def test_either_library_is_used_for_what_it_is():
     Z, y = rows()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(boosters, "lightgbm", without_lightgbm)
-        assert isinstance(boosters.booster(Z, y, weight=None, category=[0], leaves=8, seed=0), boosters._HistTrees)
+        assert isinstance(boosters.booster(Z, boosters.Boosted(y), category=[0], leaves=8, seed=0), boosters._HistTrees)
 
 
 def test_a_value_that_no_training_row_missed_goes_with_most_rows():
     Z, y = rows()
-    made = boosters.booster(Z, y, weight=None, category=None, leaves=2, seed=0)
+    made = boosters.booster(Z, boosters.Boosted(y), category=None, leaves=2, seed=0)
     made.grow(1)
     (tree,) = made.model.dump_model()["tree_info"]
     split = tree["tree_structure"]
@@ -70,7 +107,7 @@ def test_a_value_that_no_training_row_missed_goes_with_most_rows():
 def test_a_few_rows_are_for_one_thread():
     """A prediction with all threads leaves them to the next round, where they wait for each other."""
     Z, y = rows(4000)
-    made = boosters.booster(Z, y, weight=None, category=[0], leaves=8, seed=0)
+    made = boosters.booster(Z, boosters.Boosted(y), category=[0], leaves=8, seed=0)
     everywhere, here = time.process_time(), time.thread_time()
     for last in range(5, 100, 5):
         made.grow(last)

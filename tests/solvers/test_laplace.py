@@ -40,6 +40,12 @@ def fitted(data, family, **options):
     return laplace(X, y, task, FAMILIES[family], weight=weight, offset=offset, random=random, **options)
 
 
+def means(model, X, task, offset=0.0):
+    """Of the targets, at the modes."""
+    W, c = model.conditional
+    return model.family.mean(np.einsum("nd,nd->n", X, W[task]) + c[task] + offset)
+
+
 def log_density(family, y, eta, weight, dispersion):
     """Row by row, from the formulas of the three distributions."""
     if family == "binomial":
@@ -217,7 +223,7 @@ def plain_fit(data, family):
 @pytest.mark.parametrize("family", ["binomial", "poisson"])
 def test_tasks_that_do_not_differ_have_variances_of_exactly_zero(family):
     X, y, task, weight, offset, random = draw(family, T=30, n=10, sd=0.0, seed=3)
-    order = np.argsort(y - fitted((X, y, 0 * task, weight, offset, random), family).response(X, 0 * task, offset))
+    order = np.argsort(y - means(fitted((X, y, 0 * task, weight, offset, random), family), X, 0 * task, offset))
     alike = np.empty_like(task)
     alike[order] = np.arange(len(y)) % 30  # residuals of all sizes in every task: less than chance
     data = (X, y, alike, weight, offset, random)
@@ -263,7 +269,7 @@ def test_targets_of_one_value_alone_have_a_finite_fit(family, value):
     X, y, task, *_ = draw(family)
     model = laplace(X, np.full_like(y, value), task, FAMILIES[family], random=np.array([True, True]))
     assert model.converged
-    np.testing.assert_allclose(model.response(X, task), value, atol=1e-4)
+    np.testing.assert_allclose(means(model, X, task), value, atol=1e-4)
     assert abs(model.intercept) < 30
 
 
@@ -282,7 +288,7 @@ def test_separated_classes_have_a_finite_certified_fit(how):
     model = laplace(X, y, task, FAMILIES["binomial"], random=np.array([True, False]))
     assert model.converged
     assert np.isfinite([*model.beta, model.intercept, *model.variances, model.intercept_variance]).all()
-    assert ((model.response(X, task) > 0.5) == (y > 0.5)).all()
+    assert ((means(model, X, task) > 0.5) == (y > 0.5)).all()
 
 
 def test_weights_of_counts_are_rows_that_repeat():
@@ -350,7 +356,7 @@ def test_columns_that_repeat_or_never_vary_change_nothing():
         wide, y, task, FAMILIES["binomial"], weight=weight, offset=offset, random=np.array([False, True, False, False])
     )
     np.testing.assert_allclose(again.loglik, model.loglik, rtol=1e-8)
-    np.testing.assert_allclose(again.response(wide, task, offset), model.response(X, task, offset), atol=1e-4)
+    np.testing.assert_allclose(means(again, wide, task, offset), means(model, X, task, offset), atol=1e-4)
 
 
 def test_a_number_without_rows_is_a_task_of_average_effects():
@@ -368,12 +374,58 @@ def test_covariances_are_inverses_of_the_curvature_of_each_task():
     model = fitted(data, "binomial")
     here = task == 3
     Z = np.column_stack([X[here][:, random], np.ones(here.sum())])
-    _, W = derivatives(
-        "binomial", y[here], np.log(1 / (1 / model.response(X, task, offset)[here] - 1)), weight[here], 1
-    )
+    _, W = derivatives("binomial", y[here], np.log(1 / (1 / means(model, X, task, offset)[here] - 1)), weight[here], 1)
     prior = np.diag([*model.variances, model.intercept_variance])
     expected = np.linalg.inv(Z.T @ (W[:, None] * Z) + np.linalg.inv(prior))
     np.testing.assert_allclose(model.covariance(np.array([3]))[0], expected, rtol=1e-6)
+
+
+def linear_mixed_model(data, model):
+    """Effects (T, k) and fixed effects of the mixed model of numbers with the working targets, solved densely."""
+    X, _, task, _, offset, random = data
+    z = model.response - offset
+    X1 = np.column_stack([X, np.ones(len(z))])
+    Z = np.column_stack([X[:, random], np.ones(len(z))])
+    T = len(model.v)
+    joint = np.zeros((len(z), T * Z.shape[1]))
+    for i, t in enumerate(task):
+        joint[i, t * Z.shape[1] : (t + 1) * Z.shape[1]] = Z[i]
+    prior = np.tile([*model.variances, model.intercept_variance], T)
+    V = np.diag(model.dispersion / model.weight) + (joint * prior) @ joint.T
+    fixed = np.linalg.solve(X1.T @ np.linalg.solve(V, X1), X1.T @ np.linalg.solve(V, z))
+    return (prior * (joint.T @ np.linalg.solve(V, z - X1 @ fixed))).reshape(T, -1), fixed
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_the_mixed_model_of_the_working_targets_has_the_same_fixed_effects(family):
+    data = draw(family)
+    model = fitted(data, family, tol=1e-9)
+    _, fixed = linear_mixed_model(data, model)
+    np.testing.assert_allclose(fixed, [*model.beta, model.intercept], atol=1e-4)
+
+
+def posterior_means(data, family, model):
+    """Of random levels given the rows, by sums over a fine grid."""
+    X, y, task, weight, offset, _ = data
+    u = np.linspace(-8, 8, 4001) * np.sqrt(model.intercept_variance)
+    found = []
+    for t in np.unique(task):
+        here = task == t
+        eta = (offset[here] + X[here] @ model.beta + model.intercept)[:, None] + u
+        h = log_density(family, y[here][:, None], eta, weight[here][:, None], model.dispersion).sum(axis=0)
+        density = np.exp(h - u**2 / (2 * model.intercept_variance) - h.max())
+        found.append(u @ density / density.sum())
+    return np.array(found)
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_its_random_effects_are_nearer_to_the_means_than_the_modes_are(family):
+    X, y, task, weight, offset, _ = draw(family, T=40, n=6)
+    data = (X, y, task, weight, offset, np.zeros(2, bool))
+    model = fitted(data, family)
+    effects, _ = linear_mixed_model(data, model)
+    means = posterior_means(data, family, model)
+    assert np.abs(effects[:, 0] - means).mean() < 0.5 * np.abs(model.v - means).mean()
 
 
 def test_errors_of_fixed_effects_are_those_of_repeated_draws():

@@ -17,9 +17,10 @@ from kinfolk.methods.gamtl.calibrate import SHOWN_BY
 from kinfolk.methods.given_graph import named_graph
 from kinfolk.methods.method import announced
 from kinfolk.methods.model import Model
+from kinfolk.methods.outer import settled
 from kinfolk.methods.parameters import check_parameters, choice, number, parameters
 from kinfolk.methods.search_report import Gain, SearchReport
-from kinfolk.methods.trunk import is_regressor
+from kinfolk.methods.trunk import Trunk, is_regressor
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.methods.walks import walk_column
 from kinfolk.progress import Callback
@@ -195,7 +196,12 @@ class GAMTLCV(GraphRegressor):
 
     def fit_rows(self, rows: Rows, groups: Any = None, *, streams: bool = False) -> Self:
         """Statistics of folds, with curves and a trunk from the rows if asked for; kept if more rows are to come."""
+        self._check_family()
         check_trees(self.trunk)
+        if is_regressor(self.trunk) and not self.target.is_plain:
+            raise ValueError(
+                f'trunk={self.trunk!r} predicts numbers: family={self.family!r} takes trunk="auto" or None'
+            )
         _, groups = whole_tasks(self.cv, groups, rows)
         columns, inputs, names = self.fit_columns(rows)
         self.tell_rules(columns, rows, inputs, names)
@@ -217,7 +223,8 @@ class GAMTLCV(GraphRegressor):
         inputs = columns.features(rows.table)
         folds = folds if folds.distinct is not None else replace(folds, distinct=distinct_share(rows, None))
         self.tell_rules(columns, rows, inputs, folds.total.feature_names)
-        data = TaskRows.of(rows, inputs, folds.total, fold, in_time=folds.in_time, columns=columns)
+        about: dict[str, Any] = {"in_time": folds.in_time, "columns": columns, "family": self.target}
+        data = TaskRows.of(rows, inputs, folds.total, fold, **about)
         asked = self.nonlinear == "splines"
         splines = None
         if asked and folds.total.G.size <= MOST_NUMBERS:
@@ -264,13 +271,15 @@ class GAMTLCV(GraphRegressor):
         asked = self.nonlinear == "splines"
         no_trees = streams and not is_regressor(self.trunk)  # they would not know the rows that are yet to come
         trunk = None if no_trees else self.trunk
-        if self.needs_rows() or trunk is not None or (asked and gram.G.size <= MOST_NUMBERS):
-            data = TaskRows.of(rows, inputs, gram, fold, in_time=in_time, columns=columns)
+        bends = asked and gram.G.size <= MOST_NUMBERS
+        if self.needs_rows() or self.works_on_rows or trunk is not None or bends:
+            data = TaskRows.of(rows, inputs, gram, fold, in_time=in_time, columns=columns, family=self.target)
+            data = data if self.target.is_plain else data.at_pilots()
             # Rows that stay together say less than as many apart: a fine curve would follow them.
             apart = groups is None and isinstance(self.cv, Integral)
             made = curves_of(data, self.nonlinear, fine=apart, random_state=self.random_state)
             # Gaps are filled in by what every fold knows when all rows are there: more may come.
-            stream = Stream(replace(data, gaps=()).folds(), *made)
+            stream = Stream((replace(data, gaps=()) if self.target.is_plain else data).folds(), *made)
         else:
             data = None
             stream = Stream(columns.folds(rows, inputs, gram, fold, in_time))
@@ -312,13 +321,32 @@ class GAMTLCV(GraphRegressor):
         return replace(self._model_of(stream, model.columns), stream=stream)
 
     def _model_of(self, stream: Stream, columns: Columns, data: TaskRows | None = None, trunk: Any = None) -> Model:
-        stream = replace(stream, folds=refilled(stream.folds, columns.gaps))
+        if self.target.is_plain:
+            stream = replace(stream, folds=refilled(stream.folds, columns.gaps))
+        folds = stream.folds
         lines_alone = stream.curves is None and stream.splines is None and trunk is None
-        if lines_alone or self.learns_nothing(stream.folds.total, stream.folds):
-            return self.whole_model(stream.folds.total, stream.folds)
-        with limited_threads(*stream.folds.total.b.shape):
-            model = self._learn_from(stream, columns, data, trunk)
+        nothing = self.learns_nothing(folds.total, folds)
+        if self.target.is_plain and (lines_alone or nothing):
+            return self.whole_model(folds.total, folds)
+        with limited_threads(*folds.total.b.shape):
+            if nothing:
+                model = self._fitted(lambda gram: self.whole_model(gram or folds.total, folds), data, None)
+            else:
+                model = self._learn_from(stream, columns, data, trunk)
         return replace(model, method=self.unfitted())
+
+    def _fitted(
+        self,
+        learn: Callable[[GramStats | None], Model],
+        data: TaskRows | None,
+        curves: FeatureSearch | None,
+        trunk: Trunk | None = None,
+    ) -> Model:
+        """What `learn` finds on all rows; classes and counts are fitted to the working targets that it then has."""
+        if data is None or data.pilots is None:
+            return replace(learn(None), trunk=trunk)
+        rows = data.observed(slice(None), features_of(data, curves)[:])
+        return settled(learn, rows, data.pilots[-1], trunk)
 
     def keep(self, model: Model, columns: Columns) -> Self:
         """Become the estimator of a fitted model; curves that take part are functions of the columns."""
@@ -331,30 +359,30 @@ class GAMTLCV(GraphRegressor):
 
     def _learn_from(self, stream: Stream, columns: Columns, data: TaskRows | None, trunk: Any) -> Model:
         """Straight lines, then curves, the graph and trees, as they are asked for and as far as they help."""
-        lines = self._lines_tried(stream.folds.with_rows())
+        data = None if data is None else data.with_rows()
+        lines = self._lines_tried(stream.folds.with_rows(), data)
         choice = self._with_curves(Chosen.of_lines(lines, self.guard).with_graph(), stream)
         trial = None
         if trunk is not None:
             assert data is not None
-            data = data.with_rows()
             judged = data.sample(MOST_JUDGED, self.random_state)
             trial = try_trees(judged, trunk, callback=self.callback)
-            search = choice.search
-            choice = choice.with_trees(
-                search.cross_errors_with(choice.mixture.asked, TREES, trial.prediction, judged), trial.setting
-            )
-        model = self._model_of_choice(choice)
+            if trial is not None:
+                E = choice.search.cross_errors_with(choice.mixture.asked, TREES, trial.prediction, judged)
+                choice = choice.with_trees(E, trial.setting)
         curves = choice.search.curves
+        fitted = None
         if choice.has_trees:
             assert trial is not None and data is not None
             X = features_of(data, curves)
-            model = replace(model, trunk=fit_trees(trial, choice.mixture.trees, choice.mixture.task_trees, X, data))
+            fitted = fit_trees(trial, choice.mixture.trees, choice.mixture.task_trees, X, data)
+        model = self._fitted(lambda gram: self._model_of_choice(choice, gram), data, curves, fitted)
         model = model.among(stream.total_with(curves))
         if curves is None and model.trunk is None:
             return model
 
         straight = replace(
-            learn(lines, choice.lines, None).among(stream.folds.total),
+            self._fitted(lambda gram: learn(lines.at(gram), choice.lines, None), data, None).among(stream.folds.total),
             held_out=HeldOut(choice.lines.errors.by_task(), None, lines.lines.trained_on),
             structure=None,
             course=None,
@@ -363,13 +391,14 @@ class GAMTLCV(GraphRegressor):
         )
         return replace(model, bound=bound_of(model, straight, curves, data))
 
-    def _lines_tried(self, folds: Folds) -> Search:
-        """All members that see straight lines, tried on the folds."""
+    def _lines_tried(self, folds: Folds, data: TaskRows | None = None) -> Search:
+        """All members that see straight lines, tried on the folds; those of classes and counts are judged by rows."""
         self._check_axes()
         rows = folds.total.n.sum()
         if any(held_out.n.sum() >= rows for held_out in folds.held_out):
             raise ValueError(f"got n_samples={rows:g} in one fold: cross-validation needs rows in at least 2 folds")
-        search = Search(folds, self.n_jobs, self.callback)
+        judged = None if self.target.is_plain else data
+        search = Search(folds, self.n_jobs, self.callback, judged)
         search.add(baselines(search.lines) + mixed_models(search.lines))
         intercept = self._intercept(search)
         # Without rows beside own intercepts no mixed model can tell a metric.
@@ -425,9 +454,9 @@ class GAMTLCV(GraphRegressor):
         }
         return Grid(axes, {"self_loops": self.self_loops, "graph_metric": self.graph_metric})
 
-    def _model_of_choice(self, choice: Chosen) -> Model:
-        """The mixture that was chosen, fitted to all rows, with what the search found."""
-        model = learn(choice.search, choice.mixture, choice.shown)
+    def _model_of_choice(self, choice: Chosen, gram: GramStats | None = None) -> Model:
+        """The mixture that was chosen, fitted to all rows or to other statistics, with what the search found."""
+        model = learn(choice.search.at(gram), choice.mixture, choice.shown)
         return replace(model, held_out=choice.held_out(), report=choice.report(), extras={})
 
     def _check_axes(self) -> None:

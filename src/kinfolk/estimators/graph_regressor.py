@@ -22,7 +22,7 @@ from kinfolk.rows.table import Rows
 
 def may_stream(method: Any) -> bool:
     """Whether rows can be added: to nothing yet, to the statistics of a model, or to those of the folds it kept."""
-    if is_regressor(getattr(method, "trunk", None)):
+    if is_regressor(getattr(method, "trunk", None)) or method.works_on_rows:
         return False
     return "model_" not in vars(method) or not method.wants_folds() or method.model_.stream is not None
 
@@ -76,6 +76,10 @@ class GraphRegressor(AlongGraph):
         return self.keep(grown, columns.including(rows.table).with_labels(grown.labels))
 
     def __getattr__(self, name: str) -> Any:
+        if name == "partial_fit" and self.works_on_rows:
+            raise AttributeError(
+                f"partial_fit keeps statistics, and family={self.family!r}, exposure and offset need rows: use fit"
+            )
         if name == "partial_fit" and is_regressor(getattr(self, "trunk", None)):
             raise AttributeError(
                 "partial_fit keeps statistics, and the regressor given as trunk is fitted to rows: use fit(X, y), "

@@ -50,6 +50,7 @@ class Summary:
     tasks : labels, the population last
     components : standard deviation between tasks of every coefficient, and that of the noise
     levels, level_error : (T + 1,), predictions at the mean of all inputs, which are printed in place of the intercepts
+    ratio : what the exponential of a coefficient is, "odds ratio" or "rate ratio"; empty for numbers
     """
 
     title: str
@@ -63,6 +64,7 @@ class Summary:
     components: dict[str, float]
     levels: Array
     level_error: Array
+    ratio: str = ""
 
     def frame(self) -> Any:
         """One row per task and the population: what is known of it, then every coefficient with error and interval."""
@@ -73,7 +75,7 @@ class Summary:
         return as_frame(columns, self.tasks)
 
     def coefficients(self) -> Any:
-        """One row per task and feature: coef, se, low, high."""
+        """One row per task and feature: coef, se, low, high; for classes and counts also its exponential."""
         d = len(self.names)
         columns = {
             "task": [task for task in self.tasks for _ in range(d)],
@@ -81,7 +83,7 @@ class Summary:
             **{"coef": self.coef.ravel(), "se": self.error.ravel()},
             **{"low": self.low.ravel(), "high": self.high.ravel()},
         }
-        return as_frame(columns)
+        return as_frame(columns | ({self.ratio: np.exp(self.coef.ravel())} if self.ratio else {}))
 
     @property
     def low(self) -> Array:
@@ -126,6 +128,8 @@ class Summary:
         style = {j: f".{middle_decimals(self.coef[:, j] if j else self.levels, 3)}f" for j in features}
         head = ["task", *(self.names[j] if j else AT_MEAN for j in features)]
         lines = [[str(self.tasks[t]), *(self._interval(t, j, style[j]) for j in features)] for t in shown]
+        if self.ratio:
+            lines.append([f"{self.ratio}s", *(self._ratio(j) if j else "" for j in features)])
         noise = ""
         if self.components:
             deviations = [self.components.get(BETWEEN + self.names[j]) for j in features]
@@ -141,6 +145,11 @@ class Summary:
         if not np.isfinite(error):
             return f"{value:{style}}"
         return f"{value:{style}} [{value - NINETY * error:{style}}, {value + NINETY * error:{style}}]"
+
+    def _ratio(self, j: int) -> str:
+        """The exponential of a coefficient of the population, with its interval."""
+        low, value, high = np.exp([self.low[-1, j], self.coef[-1, j], self.high[-1, j]])
+        return f"{value:.3g} [{low:.3g}, {high:.3g}]" if np.isfinite(low) else f"{value:.3g}"
 
 
 def _sd_cell(sd: float | None, style: str) -> str:
@@ -191,6 +200,7 @@ def summary(model: Fitted) -> Summary:
         components=components,
         levels=np.append(model.levels, model.population.intercept + model.population.coef @ model.mean_features),
         level_error=np.append(level_errors(model), np.nan),
+        ratio=model.target.ratio,
     )
 
 

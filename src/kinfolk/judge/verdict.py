@@ -18,6 +18,7 @@ from kinfolk.methods.search_report import Gain, SearchReport
 from kinfolk.methods.trunk import BoostedTrees
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.search.errors import paired_gain
+from kinfolk.search.guard import LEAST_GRAPH_GAIN
 from kinfolk.solvers.tolerances import SAME_ERRORS
 from kinfolk.words import amount, counted, cut, listed, percent, written
 
@@ -216,13 +217,22 @@ def curves_sentence(mixture: Iterable[str], along: str | None) -> str:
 
 
 def without_gain(gain: Gain, pronoun: str = "it") -> str:
-    """Why something is left out of a model."""
+    """Why something is left out of a model.
+
+    Examples
+    --------
+    >>> without_gain(Gain(0.008, 0.004))
+    'with it the held-out error would be lower by 0.8 % (standard error 0.4), which is not clear enough,'
+    >>> without_gain(Gain(0.0003, 0.0001))
+    'with it the held-out error would be lower by less than 0.1 %, which nobody would notice,'
+    """
     start = f"with {pronoun} the held-out error would be"
     if abs(gain.mean) < SAME_ERRORS:
         return f"{start} the same,"
     size = amount(gain.mean, gain.standard_error)
     if gain.mean >= 0:
-        return f"{start} lower by {size}, which is not clear enough,"
+        why = "is not clear enough" if gain.mean >= LEAST_GRAPH_GAIN else "nobody would notice"
+        return f"{start} lower by {size}, which {why},"
     return f"{start} higher by {size},"
 
 
@@ -320,6 +330,8 @@ class Verdict:
         better = int((self.rise < 0).sum())
         worse = int((self.rise > 0).sum())
         total = int(self.varying.sum())
+        if not total:
+            return " ".join(self._not_judged())
         same = total - better - worse
         clear, unclear = (listed([self._rise(t) for t in self.losers(clearly=c)], 3) for c in (True, False))
         have, whose = ("has", "its") if better == 1 else ("have", "their")

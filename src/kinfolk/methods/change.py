@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from kinfolk.methods.gamtl.coupling import GraphCoupling
-from kinfolk.methods.gamtl.shown import shown_graph
+from kinfolk.methods.gamtl.shown import shown_graph, shown_graph_of_classes
 from kinfolk.methods.late_graph import LateGraph
 from kinfolk.methods.model import Model
 from kinfolk.methods.search_report import ByTask
@@ -96,7 +96,11 @@ def with_shown_graph(model: Model) -> Model:
         intercept = model.intercept[model.seen]
         if model.compared is not model.parts:
             coef, intercept = part.coefficients(part.equations(model.known), part.V)
-        graph = LateGraph(partial(shown_graph, model.known, coef, intercept, coupling.recipe), graph.labels)
+        make = partial(shown_graph, model.known, coef, intercept, coupling.recipe)
+        if model.by_class:
+            each = [(one.known, one.coef[one.seen], one.intercept[one.seen]) for one in model.by_class]
+            make = partial(shown_graph_of_classes, each, coupling.recipe)
+        graph = LateGraph(make, graph.labels)
     return replace(model, structure=graph.expanded(model.labels))
 
 

@@ -57,6 +57,10 @@ class HubCoupling(Coupling, Protocol):
         """There is no graph."""
         return {}
 
+    def block(self, unknowns: slice) -> Self:
+        """All unknowns are alike."""
+        return self
+
 
 @dataclass(frozen=True, eq=False)
 class HubInverse:
@@ -136,6 +140,11 @@ class Hub(HubCoupling):
         grown = replace(self, weights=places.merged(self.weights, np.ones(len(places.new))))
         equations = joined()
         return grown, grown.inverse(equations).unknowns(equations.b)[places.new]
+
+    def block(self, unknowns: slice) -> Hub:
+        """The same for some of the unknowns."""
+        both = (unknowns, unknowns)
+        return replace(self, covariance=self.covariance[both], centre=self.centre[both])
 
     def cost(self, V: Array) -> float:
         """sum_t (v_t - m)'P^-1 (v_t - m) + m'R m at the best m, for the covariance P."""

@@ -42,9 +42,9 @@ class AlongGraph(MultiTaskRegressor):
 
     graph: Any = None
 
-    def read(self, X: Any, y: Any, sample_weight: Any = None) -> Rows:
+    def read(self, X: Any, y: Any, sample_weight: Any = None, **targets: Any) -> Rows:
         """As ever, with the tasks of the graph that have no rows."""
-        rows = super().read(X, y, sample_weight)
+        rows = super().read(X, y, sample_weight, **targets)
         if self.graph is None or is_matrix(self.graph) or rows.codes is None:
             return rows
         graph = read_graph(self.graph, task_name(self.task))

@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.utils import estimator_html_repr
@@ -37,7 +36,7 @@ from kinfolk.methods.remarks import (
 )
 from kinfolk.progress import LONG, Bar, rest_of_fit
 from kinfolk.rows.columns import TableRules
-from kinfolk.rows.families import FAMILIES, Family
+from kinfolk.rows.families import FAMILIES, Family, explained_deviance
 from kinfolk.rows.folds import Folds, refilled
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.offsets import Offsets
@@ -82,6 +81,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     needs : what a table with a task column must have beyond that, in words
     scales_itself : whether columns need no common scale before it
     alone : whether it fits every task as if it were the only one
+    classifies : whether its targets are labels of classes
     only_numbers : why it fits no classes and counts, in words; empty if it does
     family_rounds : how often it finds its numbers anew on working targets, for classes and counts
 
@@ -113,8 +113,9 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     needs: ClassVar[str] = ""
     scales_itself: ClassVar[bool] = False
     alone: ClassVar[bool] = False
+    classifies: ClassVar[bool] = False
     only_numbers: ClassVar[str] = ""
-    family_rounds: ClassVar[int] = 2
+    family_rounds: ClassVar[int] = 1
 
     task: str | int | Sequence[str] | None = field(default=None, kw_only=False)
     family: str = choice(*FAMILIES)
@@ -147,6 +148,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     def needs_two_rows(self) -> bool:
         """Whether own intercepts leave nothing of a one-row task."""
         return True
+
+    def levels_are_free(self) -> bool:
+        """Whether nothing draws levels of tasks together, so that those of one kind of event alone are infinite."""
+        return self.needs_two_rows()
 
     def leaves_out_common(self, gram: GramStats) -> bool:
         """Whether features with one coefficient for all tasks are taken out before `learn`: by default those that the
@@ -255,14 +260,12 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             rows = self.read(X, y, sample_weight)
             return self.fit_rows(rows, in_order(groups, time, X, len(rows.y)))
 
-    def read(self, X: Any, y: Any, sample_weight: Any = None) -> Rows:
+    def read(self, X: Any, y: Any, sample_weight: Any = None, **targets: Any) -> Rows:
         """Checked rows of a table, with what its columns add to the linear predictor."""
         self._check_family()
-        if not self.offsets:
-            return read_rows(X, y, task=self.task, sample_weight=sample_weight, facts=self.facts)
-        table, offset = self.offsets.split(read_table(X))
-        rows = read_rows(table, y, task=self.task, sample_weight=sample_weight, facts=self.facts)
-        return replace(rows, offset=offset)
+        table, offset = self.offsets.split(X) if self.offsets else (X, None)
+        rows = read_rows(table, y, task=self.task, sample_weight=sample_weight, facts=self.facts, **targets)
+        return rows if offset is None else replace(rows, offset=offset)
 
     def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
         """Fit to rows that have been read and checked."""
@@ -292,17 +295,22 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         roles = roles_of(self.facts, self.common, gram, columns)
 
         def working(X: Array) -> WorkingRows:
-            return replace(WorkingRows.of(rows, X, names, self.target), roles=roles)
+            return replace(self.working_rows(rows, X, names), roles=roles)
 
         own = working(columns.of_training(rows, features))
         if not self.wants_folds():
-            return self.keep(self.learn_rows(own), columns)
+            return self.keep(replace(self.learn_rows(own), classes=rows.classes), columns)
         cv = self.folds_for(gram, groups)
         fold = fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=self.random_state)
         folds = working_folds(
             lambda f: working(columns.seen_by(f, rows, features, fold)), fold, in_time=isinstance(groups, InTime)
         )
-        return self.keep(self.learn_rows(own, refilled(folds, columns.gaps)), columns)
+        model = self.learn_rows(own, refilled(folds, columns.gaps))
+        return self.keep(replace(model, classes=rows.classes), columns)
+
+    def working_rows(self, rows: Rows, X: Array, names: tuple[str, ...] | None) -> WorkingRows:
+        """The observed targets one by one, with the features X."""
+        return WorkingRows.of(rows, X, names, self.target)
 
     def learn_rows(self, rows: WorkingRows, folds: Folds | None = None) -> Model:
         """The model of rows of any family; its numbers come from `folds`, if the method cross-validates."""
@@ -374,7 +382,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             columns = replace(columns, limits=limits_from(model.gram))
         if columns.means is None and columns.basis is None and model.gram is not None:
             columns = replace(columns, means=model.gram.mean_features())
-        self.model_ = replace(model, columns=columns)
+        by_class = tuple(replace(one, columns=columns) for one in model.by_class)
+        self.model_ = replace(model, columns=columns, by_class=by_class)
         return self
 
     def _columns_of(self, gram: GramStats) -> Columns:
@@ -417,23 +426,28 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             minus 1.64 of them holds about 90 % of the observations, also where few rows leave the noise uncertain. For
             methods that are linear in their targets
         quantiles : numbers between 0 and 1; the result is then these quantiles of a new observation, along a last axis:
-            (0.05, 0.95) are the ends of 90 % intervals. They are those of a normal distribution
+            (0.05, 0.95) are the ends of 90 % intervals. They are those of a normal distribution; with family="binomial"
+            those of the probability, with the other families those of a new count, between whole numbers, or amount
         """
         if quantiles is not None:
             q = np.asarray(quantiles, dtype=np.float64)
             if q.ndim != 1 or not ((q > 0) & (q < 1)).all():
                 raise ValueError(f"quantiles={quantiles!r} must be numbers between 0 and 1, e.g. (0.05, 0.95)")
-            mean, std = self.predict(X, return_std=True)
-            return mean[..., None] + std[..., None] * ndtri(q)
+            return as_model(self).predict_table(X, unseen=self.unseen, quantiles=q)
         if is_lazy(X):
             return predict_frame(as_model(self), X, unseen=self.unseen, return_std=return_std)
         return as_model(self).predict_table(X, unseen=self.unseen, return_std=return_std)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R squared over all rows; for wide targets the mean over tasks, each over its observed rows."""
+        """R squared over all rows; for wide targets the mean over tasks, each over its observed rows.
+
+        Of classes, counts and amounts the same share of the deviance, over all rows.
+        """
         y = read_table(X).split(y)[1] if isinstance(y, str) else y
         y = np.asarray(y, dtype=np.float64)
         prediction = self.predict(X)
+        if not self.target.is_plain:
+            return explained_deviance(self.target, y, prediction, sample_weight)
         if y.ndim == 1 or prediction.ndim == 1:
             return float(r2_score(y.ravel(), prediction.ravel(), sample_weight=sample_weight))
         weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)

@@ -22,6 +22,7 @@ from kinfolk.methods.trunk import Trunk
 from kinfolk.methods.uncertainty import HeldOut, Uncertainty, scale_of_errors, uncertainty
 from kinfolk.rows.families import FAMILIES, Family
 from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.rows.intervals import quantiles
 from kinfolk.rows.schema import Columns, ReadRows, names_out
 from kinfolk.rows.table import Rows, task_codes
 from kinfolk.threads import on_few_threads
@@ -165,6 +166,7 @@ class FoldStream(Protocol):
     beyond="record T",
     facts="record d",
     classes="names K",
+    by_class="record T d",
 )
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -195,6 +197,7 @@ class Model:
     family : of the targets; statistics of all but numbers are those of working targets at the coefficients, with the
         dispersion that was found as theirs
     classes : labels of the classes, if the targets are classes
+    by_class : of more than two classes the models of each versus all others, given these; this is that of the first
     private : whether statistics and all that needs them were left out on purpose
     method : the method with its parameters, to be fitted again
     stream : statistics of folds that more rows may be added to; None if none were kept
@@ -224,6 +227,7 @@ class Model:
     facts: FactEffects | None = None
     family: str = "gaussian"
     classes: NDArray[Any] | None = None
+    by_class: tuple[Model, ...] = ()
 
     @classmethod
     def of(
@@ -330,7 +334,8 @@ class Model:
         """A light copy without statistics, that can travel to workers."""
         bound = None if self.bound is None else self.bound.changed(Model.for_prediction)
         beyond = None if self.beyond is None else self.beyond.for_prediction()
-        light = replace(self, bound=bound, beyond=beyond)
+        by_class = tuple(one.for_prediction() for one in self.by_class)
+        light = replace(self, bound=bound, beyond=beyond, by_class=by_class)
         # Parts and report grow with the tasks squared, or hold what rows could be told from.
         light = replace(light, report=None, relevance=None, extras={}, course=None, structure=None, parts=())
         return replace(light, gram=None, method=None, stream=None)
@@ -396,6 +401,12 @@ class Model:
     def graph_part(self) -> Part | None:
         """The part whose graph is shown, if there is one."""
         return next((part for part in self.parts if part.shown), None)
+
+    @property
+    def rows(self) -> Array:
+        """Rows of every task (T,), or their weights; statistics of working targets have other weights than these."""
+        counted = self.extras.get("rows_")
+        return self.statistics("the number of rows").n if counted is None else counted.values
 
     @property
     def compared(self) -> tuple[Part, ...]:
@@ -522,19 +533,26 @@ class Model:
             std[self.trunk.reaches(X)] *= self._beside_trunk
         return std
 
-    def predict_table(self, X: Any, *, unseen: str = "error", return_std: bool = False) -> Any:
-        """Predictions for a table like that of fit: one per row, or one column per task of wide targets."""
+    def predict_table(
+        self, X: Any, *, unseen: str = "error", return_std: bool = False, quantiles: Array | None = None
+    ) -> Any:
+        """Predictions for a table like that of fit, or their quantiles: one per row, or one column per task."""
         assert self.columns is not None
         rows = self.columns.read(X, self.name)
         codes = None if rows.labels is None else task_codes(rows.labels, self.labels, unseen)
         if rows.note:
             warn_user(rows.note)
+        if codes is not None and quantiles is not None:
+            return self.quantiles_read(rows, codes, quantiles)
         if codes is not None:
             return self.predict_read(rows, codes, return_std=return_std)
         columns: Any = 0 if self.columns.single else self.columns.schema.columns
+        n = len(rows.features)
+        if quantiles is not None:
+            each = [self.quantiles_read(rows, np.full(n, t), quantiles) for t in range(len(self.labels))]
+            return np.stack(each, axis=1)[:, columns]
         if not return_std:
             return self.predict_all(rows)[:, columns]
-        n = len(rows.features)
         by_task = [self.predict_read(rows, np.full(n, t), return_std=True) for t in range(len(self.labels))]
         return tuple(np.column_stack(values)[:, columns] for values in zip(*by_task, strict=True))
 
@@ -562,8 +580,17 @@ class Model:
         if family.is_plain:
             return eta, std
         mean = family.mean(eta)
-        noise = 1.0 if self.gram is None or self.gram.dispersion is None else self.gram.dispersion
-        return mean, np.sqrt(noise * family.variance(mean) + (family.steepness(mean) * std) ** 2)
+        return mean, np.sqrt(self.dispersion * family.variance(mean) + (family.steepness(mean) * std) ** 2)
+
+    def quantiles_read(self, rows: ReadRows, codes: NDArray[np.intp], q: Array) -> Array:
+        """Quantiles q (k,) for rows that were read, along one more axis: of new targets, or of probabilities."""
+        eta, std = self.predictor_read(rows, codes, return_std=True)
+        return quantiles(self.target, eta, std, self.dispersion, q)
+
+    @property
+    def dispersion(self) -> float:
+        """Variance of the targets over that of their family."""
+        return 1.0 if self.gram is None or self.gram.dispersion is None else self.gram.dispersion
 
     def predictor_read(self, rows: ReadRows, codes: NDArray[np.intp], *, return_std: bool = False) -> Any:
         """Linear predictors of rows that were read; those that come later than all of fit have a model of their own."""
@@ -643,6 +670,9 @@ class Model:
             found["classes_"] = self.classes
         if not self.target.is_plain and self.gram is not None:
             found["dispersion_"] = self.gram.dispersion
+        if self.by_class:
+            found["coef_"] = np.stack([one.coef for one in self.by_class])
+            found["intercept_"] = np.stack([one.intercept for one in self.by_class])
         for record in (self.columns, self.course, self.held_out, self.report):
             found |= {} if record is None else record.attributes()
         return found | {k: v.values if isinstance(v, (ByTask, ByFeature)) else v for k, v in self.extras.items()}

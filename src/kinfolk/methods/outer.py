@@ -10,32 +10,45 @@ coefficients. The last steps are of the coefficients alone, until nothing is lef
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_expit
 from sklearn.exceptions import ConvergenceWarning
 
 from kinfolk.methods.couplings import Hub
 from kinfolk.methods.model import Course, Model, Population
-from kinfolk.methods.part import Part, Scatter
+from kinfolk.methods.part import LinearMap, Part, Scatter
+from kinfolk.methods.search_report import ByFeature, ByTask
+from kinfolk.methods.trunk import Trunk
+from kinfolk.rows.families import FARTHEST_TARGET
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import TINY, Array, GramStats
+from kinfolk.rows.softmax import SoftmaxRows
 from kinfolk.rows.working import WorkingRows
 from kinfolk.solvers.equations import normal_equations
 from kinfolk.solvers.mixed import mixed_model
 from kinfolk.solvers.tolerances import ROUNDING
 from kinfolk.words import warn_user
 
-GRADIENT = 1e-9  # of the length of the errors: Newton's decrement at which steps end
-ROUGH = 1e-3  # the same, between two times that a method finds its numbers
+GRADIENT = 1e-8  # of the length of the errors: Newton's decrement at which the gradient counts as nothing
+ENDED = 1e-9  # the same at which steps end
 HALVINGS = 30  # of a step
+SHORT = 0.1  # shares of a step below which another direction is tried
+NEWTON = 1e9  # how far working targets may be from the predictor for steps that hardly differ from Newton's
 MOST_STEPS = 200
 PILOT_ROUNDS = 3  # of a mixed model and two steps each: statistics at its predictor are near those of the fit
 ONE_ROW = 1.0  # rows that the prior of common slopes is worth in a pilot: classes that inputs separate have no others
+MIXTURE_ROUNDS = 25  # of working targets, and a mixture fitted to them
+MIXTURE_SETTLED = 1e-6  # of the length of the errors: a step that ends these rounds
+SHORTER = 0.5  # of a step of a mixture that is no shorter than the one before
 GRAPH_SETTLED = 1e-9  # relative change of F in a round from which on the graph stays
+
+
+Rows = TypeVar("Rows", bound=WorkingRows)
 
 
 class NumbersMethod(Protocol):
@@ -44,6 +57,7 @@ class NumbersMethod(Protocol):
     family_rounds: int
 
     def needs_two_rows(self) -> bool: ...
+    def levels_are_free(self) -> bool: ...
     def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model: ...
     def _one_line(self, gram: GramStats, folds: Folds | None = None) -> Model: ...
 
@@ -80,11 +94,22 @@ class Pilot(NamedTuple):
     c: Array
 
 
+def first_predictor(rows: WorkingRows) -> Array:
+    """The predictor of a pilot, at which a method first sees the rows."""
+    if isinstance(rows, SoftmaxRows):
+        each = [pilot(rows.of_class(k)) for k in range(rows.K)]
+        alone = np.stack([rows.of_class(k).predictor(*one) for k, one in enumerate(each)], axis=1)
+        return log_expit(alone)
+    return rows.predictor(*pilot(rows))
+
+
 def pilot(rows: WorkingRows) -> Pilot:
     """A mixed model of working targets, a few times anew: every task is drawn to the others as far as all are alike."""
     present = rows.counts() > 0
     some = rows.among(present)
-    eta = some.level() + some.offset
+    one_sided = some.one_sided()
+    some = some.with_levels_of_all(one_sided & one_sided.all())
+    eta = some.even()
     for _ in range(PILOT_ROUNDS):
         gram = some.gram(eta)
         equations = normal_equations(gram, "coupled")
@@ -92,9 +117,9 @@ def pilot(rows: WorkingRows) -> Pilot:
         # Where inputs separate classes, or all rows have one level, common coefficients need a prior to be finite.
         size = np.einsum("tjj->j", equations.G) / max(float(some.weight.sum()), TINY)
         size[-1] = 0.0
-        V = equations.unknowns(effects.coef, effects.intercept)
-        part = Part.of("", Hub(effects.relative_covariance, np.diag(ONE_ROW * size)), equations, V, "coupled")
-        state = descend(some, part, effects.coef, effects.intercept, steps=2).state
+        hub = Hub(effects.relative_covariance, np.diag(ONE_ROW * size))
+        part = Part.of("", hub, equations, hub.solved(equations, np.zeros(equations.shape)), "coupled")
+        state = descend(some, part, *part.coefficients(equations, part.V), steps=2).state
         eta = state.eta
     W = np.tile(state.W.mean(axis=0), (len(present), 1))
     c = np.full(len(present), state.c.mean())
@@ -129,79 +154,122 @@ def fit_family(method: NumbersMethod, rows: WorkingRows, folds: Folds | None = N
     """The model of a method for rows of any family; its numbers come from `folds`, if it cross-validates."""
     single = rows.counts() == 1
     lone = single & method.needs_two_rows()
-    some = rows.among((rows.counts() > 0) & (~lone | lone.all()))
-    alone = some.one_sided() & (method.needs_two_rows() | some.one_sided().all())
-    some = some.with_levels_of_all(alone)
-    first = pilot(some)
-    eta = some.predictor(first.W, first.c)
+    kept = (rows.counts() > 0) & (~lone | lone.all())
     learn = method._one_line if lone.all() else method.model_of
-    for k in range(method.family_rounds):
-        # Penalties and a graph by these working targets; with them fixed there is one objective, which falls.
-        own = None if folds is None else replace(folds, total=some.gram(eta))
-        learned = learn(some.gram(eta), own)
-        if not learned.parts:
-            raise ValueError(f"{learned.name} is no sum of linear maps, which a family other than numbers needs")
-        last = k + 1 == method.family_rounds
-        part = replace(learned.parts[0], share=1.0)
-        tol = float(getattr(method, "tol", GRAPH_SETTLED))
-        found = descend(some, part, learned.coef, learned.intercept, settled=min(tol, GRAPH_SETTLED) if last else tol)
-        eta = found.state.eta
+    some = _with_finite_levels(rows.among(kept), method.levels_are_free())
+    learned, found = _found(method, learn, some, None if folds is None else folds.select(kept))
     model = _finished(some, learned, found)
     return _with_lone(model, rows, lone & ~lone.all())
 
 
-def _finished(rows: WorkingRows, learned: Model, found: Descent) -> Model:
-    """The model at the end of the steps."""
-    W, c = found.state.W, found.state.c
+def fit_classes(method: NumbersMethod, rows: SoftmaxRows, folds: Folds | None = None) -> Model:
+    """The model of several classes: that of the first, with those of all beside it; they have one graph.
+
+    Given the others, each is the model of a class versus all others.
+    """
+    kept = rows.counts() > 0
+    some = _with_finite_levels(rows.among(kept), True)
+    learned, found = _found(method, method.model_of, some, None if folds is None else folds.select(kept))
+    whole = _course_of(some, found)
+    models = []
+    for k in range(rows.K):
+        beside = some.of_class(k, found.state.eta)
+        W = found.state.W.reshape(len(beside.labels), rows.K, -1)[:, k]
+        gram = replace(beside.gram(found.state.eta[:, k] + beside.offset), dispersion=1.0)
+        part = found.part.of_class(k, rows.K)
+        own = Model.of(gram, W, found.state.c[:, k], parts=(part,), course=whole, family="binomial")
+        own = _with_lone(own, rows.of_class(k), np.zeros_like(kept))
+        models.append(replace(own, method=learned.method))
+    numbers = {name: value for name, value in learned.extras.items() if not isinstance(value, ByFeature)}
+    extras = numbers | {"rows_": models[0].extras["rows_"]}
+    return replace(models[0], by_class=tuple(models), extras=extras)
+
+
+def _with_finite_levels(rows: Rows, free: bool) -> Rows:
+    """With what is known from others of tasks whose own levels are infinite, if levels are `free`, or all are so."""
+    one_sided = rows.one_sided()
+    return rows.with_levels_of_all(one_sided & (free | one_sided.all()))
+
+
+def _found(
+    method: NumbersMethod, learn: Callable[..., Model], rows: WorkingRows, folds: Folds | None
+) -> tuple[Model, Descent]:
+    """What a method finds on working targets, and the end of the steps with its numbers."""
+    eta = first_predictor(rows)
+    for k in range(method.family_rounds):
+        # Penalties and a graph by these working targets; with them fixed there is one objective, which falls.
+        near = rows.quadratic(eta)
+        learned = learn(near.gram, None if folds is None else replace(folds, total=near.gram))
+        if not learned.parts:
+            raise ValueError(f"{learned.name} is no sum of linear maps, which a family other than numbers needs")
+        tol = float(getattr(method, "tol", GRAPH_SETTLED))
+        settled = min(tol, GRAPH_SETTLED) if k + 1 == method.family_rounds else tol
+        levels = near.levels(learned.coef, learned.intercept)
+        found = descend(rows, replace(learned.parts[0], share=1.0), learned.coef, levels, settled=settled)
+        eta = found.state.eta
+    return learned, found
+
+
+def _course_of(rows: WorkingRows, found: Descent) -> Course:
+    """How the steps went; a warning if they ended early."""
     if not found.converged:
         warn_user(
             f"the steps ended after {len(found.history) - 1} at a gradient of {found.decrement:.1e} of the errors. The "
             "objective falls all the same: scale the features, or take a larger penalty",
             ConvergenceWarning,
         )
-    gram = rows.gram(found.state.eta)
+    equations = found.part.equations(rows.gram(found.state.eta))
+    certificates = {"gradient": found.decrement, **found.part.coupling.certificates(equations, found.part.V)}
+    return Course(certificates, np.array(found.history), len(found.history), found.converged)
+
+
+def _finished(rows: WorkingRows, learned: Model, found: Descent) -> Model:
+    """The model at the end of the steps."""
+    W, c = found.state.W, found.state.c
     # The population of a mixed model is not the mean of its tasks, but moves with it.
     before = learned.population
     population = Population(
         before.coef + (W - learned.coef).mean(axis=0), before.intercept + float((c - learned.intercept).mean())
     )
-    certificates = {
-        "gradient": found.decrement,
-        **found.part.coupling.certificates(found.part.equations(gram), found.part.V),
-    }
-    history = np.array(found.history)
-    noise = dispersion(rows, found)
+    gram = rows.gram(found.state.eta)
+    noise = dispersion(rows, [found.part.map(gram)], found.state.eta)
     return replace(
         learned,
         coef=W,
         intercept=c,
         population=population,
         parts=(found.part,),
-        course=Course(certificates, history, len(history), found.converged),
+        course=_course_of(rows, found),
         held_out=None,
         gram=replace(gram, dispersion=noise),
         family=rows.family.name,
     )
 
 
-def dispersion(rows: WorkingRows, found: Descent) -> float:
-    """Variance of the targets over that of the family, from Pearson's residuals; 1 for single events."""
+def dispersion(rows: WorkingRows, maps: Sequence[LinearMap], eta: Array) -> float:
+    """Variance of the targets over that of the family, from Pearson's residuals; 1 for single events.
+
+    `maps` are the parts of the model on the working targets at the predictor eta.
+    """
     real = slice(rows.n_rows)
     y = rows.y[real]
     weight = rows.weight[real]
     single = (y == 0) | (y == 1)
     if rows.family.name == "binomial" and bool((single & (weight == 1)).all()):
         return 1.0
-    equations = found.part.equations(rows.gram(found.state.eta))
-    T, p = equations.shape
-    # Coefficients in use: the trace of what predictions are of their own targets, or its bound.
-    used = float(T * (not equations.has_ones) + p)
-    inverse = found.part.coupling.inverse(equations)
-    if inverse.at_once:
-        whole = inverse.diagonal(np.arange(T), Scatter(np.zeros(p), np.zeros((p, p)))).whole
-        used = float(np.einsum("tpq,tqp->", whole, equations.G)) + T * (not equations.has_ones)
-    squares = float(weight @ rows.family.pearson(y, found.state.eta[real]))
+    squares = float(weight @ rows.family.pearson(y, eta[real]))
+    used = sum(float(part.shares @ _coefficients_in_use(part)) for part in maps)
     return max(squares / max(rows.n_rows - used, 1.0), TINY)
+
+
+def _coefficients_in_use(part: LinearMap) -> Array:
+    """By task (T,) the trace of what predictions are of their own targets, or a bound of it where that takes long."""
+    T, p = part.equations.shape
+    free = float(not part.equations.has_ones)
+    if not part.inverse.at_once:
+        return np.full(T, p / T + free)
+    whole = part.inverse.diagonal(np.arange(T), Scatter(np.zeros(p), np.zeros((p, p)))).whole
+    return np.asarray(np.einsum("tpq,tqp->t", whole, part.equations.G) + free)
 
 
 def _with_lone(model: Model, rows: WorkingRows, lone: NDArray[np.bool_]) -> Model:
@@ -214,12 +282,39 @@ def _with_lone(model: Model, rows: WorkingRows, lone: NDArray[np.bool_]) -> Mode
     if lone.any():
         slopes = among.population.coef
         single = rows.take(lone[rows.codes])
-        beside = replace(single, offset=single.offset + single.X @ slopes).with_levels_of_all(lone)
+        known_of = 0.0 if model.facts is None else model.facts.of_rows(single.X)
+        beside = replace(single, offset=single.offset + single.X @ slopes + known_of).with_levels_of_all(lone)
         intercept[lone] = beside.levels()[lone]
     noise = None if model.gram is None else model.gram.dispersion
     gram = among.gram if model.gram is None or lone.any() or not known.all() else model.gram
     assert gram is not None
-    return replace(among, intercept=intercept, gram=replace(gram, dispersion=noise))
+    extras = among.extras | {"rows_": ByTask(rows.counts().astype(np.float64))}
+    return replace(among, intercept=intercept, gram=replace(gram, dispersion=noise), extras=extras)
+
+
+def settled(learn: Callable[[GramStats], Model], rows: WorkingRows, eta: Array, trunk: Trunk | None = None) -> Model:
+    """The model that `learn` finds on the working targets at its own predictor, begun at eta; trees stand beside it.
+
+    This is for mixtures, which have no objective of their own: the end is where a fit predicts what its targets were
+    made at, and the model is a linear map of the working targets that it has. A task whose rows are all at one end of
+    their range has a level by half an event at the rate of all.
+    """
+    rows = rows.with_levels_of_all(rows.one_sided())
+    eta = np.append(eta, rows.family.predictor(rows.y[len(eta) :]))
+    last = np.inf
+    for _ in range(MIXTURE_ROUNDS):
+        z, w = rows.working(eta)
+        model = replace(learn(rows.summed(z, w)), trunk=trunk)
+        step = model.predictor(rows.X, rows.codes) + rows.offset - eta
+        size = np.sqrt(float(w @ step**2) / max(float(w @ (z - eta) ** 2), TINY))
+        if size <= MIXTURE_SETTLED:
+            break
+        eta = eta + (step if size < last else SHORTER * step)
+        last = size
+    gram = model.gram
+    assert gram is not None
+    noise = dispersion(rows, model.maps, eta + step)
+    return replace(model, gram=replace(gram, dispersion=noise), family=rows.family.name)
 
 
 def _placed(model: Model, labels: NDArray[Any]) -> tuple[Array, Array]:
@@ -256,7 +351,7 @@ def descend(
         history.append(min(history[-1], following.value + constant))
         ended = following is state
         state = following
-        if not learns and (decrement <= GRADIENT or ended):
+        if not learns and (decrement <= ENDED or ended):
             break
     return Descent(replace(part, V=state.V), state, history, decrement)
 
@@ -269,11 +364,11 @@ def _state(rows: WorkingRows, part: Part, V: Array, W: Array, c: Array) -> State
 
 def _null(rows: WorkingRows, part: Part) -> State:
     """No slopes, and one level for all."""
-    equations = part.equations(rows.gram(rows.level() + rows.offset))
+    equations = part.equations(rows.gram(rows.even()))
     V = np.zeros(equations.shape)
     W, c = part.coefficients(equations, V)
     if part.intercept == "free":
-        c = np.full(len(c), rows.level())
+        c = np.tile(rows.level(), (len(c), 1)).reshape(c.shape + np.shape(rows.level()))
     return _state(rows, part, V, W, c)
 
 
@@ -282,26 +377,39 @@ def _stepped(rows: WorkingRows, part: Part, state: State) -> tuple[State, float]
 
     That is the gradient in the metric of the inverse curvature. If no step lowers F, the state itself comes back.
     """
-    z, w = rows.working(state.eta)
-    equations = part.equations(rows.summed(z, w))
+    best = state
+    decrement = np.inf
+    # Where the model of F is good nowhere but very near, steps are shorter, in a direction in which F is curved more.
+    for farthest in (NEWTON, FARTHEST_TARGET):
+        V, W, c, length = _aim(rows, part, state, farthest)
+        decrement = min(decrement, length)
+        share = 1.0
+        for _ in range(HALVINGS):
+            here = _state(
+                rows,
+                part,
+                state.V + share * (V - state.V),
+                state.W + share * (W - state.W),
+                state.c + share * (c - state.c),
+            )
+            # Near the end F falls by less than its rounding.
+            if here.value <= state.value + ROUNDING * abs(state.value):
+                best = min(best, here, key=lambda one: one.value) if best is not state else here
+                break
+            share /= 2
+        if share >= SHORT:
+            break
+    return best, decrement
+
+
+def _aim(rows: WorkingRows, part: Part, state: State, farthest: float) -> tuple[Array, Array, Array, float]:
+    """The best unknowns, coefficients and intercepts for the working targets, and how far these are: the decrement."""
+    near = rows.quadratic(state.eta, farthest)
+    equations = part.equations(near.gram)
     V = part.coupling.solved(equations, state.V)
     W, c = part.coefficients(equations, V)
-    step = rows.predictor(W, c) - state.eta
-    length = float(w @ step**2) + part.coupling.cost(V - state.V)
-    errors = float(w @ (z - state.eta) ** 2)
-    decrement = float(np.sqrt(length / max(errors, ROUNDING**2 * float(w @ z**2), TINY)))
-    # Near the end F falls by less than its rounding.
-    allowed = state.value + ROUNDING * abs(state.value)
-    share = 1.0
-    for _ in range(HALVINGS):
-        here = _state(
-            rows,
-            part,
-            state.V + share * (V - state.V),
-            state.W + share * (W - state.W),
-            state.c + share * (c - state.c),
-        )
-        if here.value <= allowed:
-            return here, decrement
-        share /= 2
-    return state, decrement
+    c = near.levels(W, c)
+    length = near.square(rows.predictor(W, c) - state.eta) + part.coupling.cost(V - state.V)
+    # Classes that inputs separate leave no errors; those of a true model have the length of their dispersion.
+    errors = max(near.errors, (rows.family.dispersion or 0.0) * float(rows.weight.sum()))
+    return V, W, c, float(np.sqrt(length / max(errors, ROUNDING**2 * near.size, TINY)))

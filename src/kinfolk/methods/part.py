@@ -121,6 +121,9 @@ class Coupling(Protocol):
     def certificates(self, equations: NormalEquations, V: Array) -> dict[str, float]:
         """How far the graph is from the best for V."""
 
+    def block(self, unknowns: slice) -> Self:
+        """The same for some of the unknowns, the others as they are."""
+
 
 @dataclass(frozen=True, eq=False)
 class LinearMap:
@@ -226,6 +229,20 @@ class Part:
         equations = self.equations(gram)
         units = np.ones(gram.n_features) if self.units is None else self.units
         return LinearMap(equations, self.coupling.inverse(equations), units, self.shares)
+
+    def of_class(self, k: int, K: int) -> Part:
+        """The part of one of K classes, whose unknowns stand one class after the other."""
+        p = self.V.shape[1] // K
+        own = slice(k * p, (k + 1) * p)
+        basis = self.basis
+        if basis is not None:
+            d = len(basis) // K
+            others = np.delete(basis[k * d : (k + 1) * d], np.r_[own], axis=1)
+            if np.abs(others).max(initial=0.0) > MARGIN * np.abs(basis).max():
+                raise ValueError('several classes take no metric that mixes features: use metric="auto" or "learned"')
+            basis = basis[k * d : (k + 1) * d, own]
+        units = None if self.units is None else np.split(self.units, K)[k]
+        return replace(self, coupling=self.coupling.block(own), V=self.V[:, own], basis=basis, units=units)
 
     @property
     def is_pooled(self) -> bool:

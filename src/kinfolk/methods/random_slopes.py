@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,14 +12,19 @@ from kinfolk.methods.constant_within import can_tell_common
 from kinfolk.methods.couplings import Hub
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model, Part, Population
+from kinfolk.methods.outer import dispersion
 from kinfolk.methods.parameters import choice, number, parameters
+from kinfolk.methods.part import placed_columns
 from kinfolk.methods.search_report import ByFeature, ByTask
 from kinfolk.methods.uncertainty import noise_of_tasks
+from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import TINY, Array, GramStats, squared_errors
+from kinfolk.rows.working import WorkingRows
 from kinfolk.solvers.equations import NormalEquations, normal_equations
-from kinfolk.solvers.mixed import MixedModel, mixed_model
+from kinfolk.solvers.mixed import LaplaceModel, MixedModel, laplace, mixed_model
 from kinfolk.solvers.mixed.effects import RANDOM_INTERCEPTS
 from kinfolk.solvers.tolerances import LAST_DIGIT
+from kinfolk.threads import limited_threads
 from kinfolk.words import warn_user
 
 FEWEST_TASKS = 20  # that show how far the noise of tasks varies
@@ -35,6 +41,11 @@ class RandomSlopes(MultiTaskRegressor):
     the minimiser of
 
         sum_t ||y_t - X_t w_t - c_t||^2 + sigma2 sum_t (w_t - mu)' Sigma^-1 (w_t - mu).
+
+    Classes, counts and amounts (`family`) have the likelihood by Laplace's approximation, with covariance="diagonal",
+    intercept="random" and noise="common"; coefficients are the means of w_t to its order, which lie a little farther
+    out than the likeliest ones. Other choices are fitted by working targets, which takes tasks of few rows for more
+    alike than they are.
 
     There is nothing to tune. Units of the features do not matter, and tasks may have a single row with random
     intercepts. Tasks not seen in fit are predicted by mu (unseen="mean").
@@ -57,6 +68,7 @@ class RandomSlopes(MultiTaskRegressor):
     relevance_ : standard deviation between tasks of every coefficient; 0 for those that all tasks have in common
     covariance_ : Sigma (d, d); intercept_sd_ : s, NaN for free intercepts; sigma2_ : variance of the noise
     noise_ : (T,), variance of the noise of every task
+    dispersion_ : of classes, counts and amounts, in place of the two
     log_likelihood_, objective_history_ : at the end, and its negative after every step
     n_iter_, converged_, optimality_ : steps taken, the start included; whether, and how nearly, the gradient is zero
 
@@ -74,6 +86,7 @@ class RandomSlopes(MultiTaskRegressor):
 
     shares: ClassVar[str] = "mixed model"
     simplicity: ClassVar[int] = 40
+    family_rounds: ClassVar[int] = 5
     default_grid: ClassVar[dict[str, tuple[Any, ...]]] = {}  # maximum likelihood sets what others tune
 
     covariance: str = choice("diagonal", "full")
@@ -98,7 +111,7 @@ class RandomSlopes(MultiTaskRegressor):
 
     def learn(self, gram: GramStats) -> Model:
         """The maximum of the likelihood, and the coefficients that it expects."""
-        if gram.n.sum() <= 1 and gram.n_tasks == 1:
+        if gram.n.sum() <= 1 and gram.n_tasks == 1 and gram.dispersion is None:
             raise ValueError("got n_samples=1, but a mixed model needs at least 2 rows")
         treatment = RANDOM_INTERCEPTS[self.intercept]
         effects, noise = self._with_noise(gram)
@@ -121,6 +134,39 @@ class RandomSlopes(MultiTaskRegressor):
                 "sigma2_": effects.sigma2,
                 "noise_": ByTask(effects.sigma2 * noise),
                 "log_likelihood_": float(effects.history[-1]),
+            },
+        )
+
+    def learn_rows(self, rows: WorkingRows, folds: Folds | None = None) -> Model:
+        """Classes, counts and amounts by Laplace's approximation, with the choices of parameters that it is for."""
+        for_laplace = (self.covariance, self.intercept, self.noise) == ("diagonal", "random", "common")
+        if rows.family.is_plain or not for_laplace:
+            return super().learn_rows(rows, folds)
+        some = rows.among(rows.counts() > 0)
+        with limited_threads(len(some.labels), some.X.shape[1]):
+            model = self._by_laplace(some)
+        model = model.among(model.statistics("a fit").reindex(rows.labels))
+        return replace(model, family=rows.family.name, method=self.unfitted())
+
+    def _by_laplace(self, rows: WorkingRows) -> Model:
+        """The mixed model of greatest likelihood."""
+        # Levels vary independently of slopes at the mean input, as they do in the model of numbers.
+        x0 = rows.weight @ rows.X / rows.weight.sum()
+        random = ~rows.summed(rows.y, rows.weight).common()
+        about = {"weight": rows.weight, "offset": rows.offset, "random": random}
+        found = laplace(rows.X - x0, rows.y, rows.codes, rows.family, tol=self.tol, **about)
+        if not found.converged:
+            self._warn_of_steps(len(found.history) - 1, found.residual)
+        variances = placed_columns(found.variances, np.flatnonzero(random), np.zeros(len(random)))
+        model = _linear_map(rows, found, np.append(variances, found.intercept_variance), x0, self.name)
+        return replace(
+            model,
+            course=Course({"gradient": found.residual}, -found.history, len(found.history), found.converged),
+            relevance=np.sqrt(variances),
+            extras={
+                "covariance_": ByFeature(np.diag(variances)),
+                "intercept_sd_": float(np.sqrt(found.intercept_variance)),
+                "log_likelihood_": found.loglik,
             },
         )
 
@@ -150,11 +196,13 @@ class RandomSlopes(MultiTaskRegressor):
                 'within tasks. Use covariance="diagonal", fewer features, or more rows.',
                 ConvergenceWarning,
             )
-        if model.converged:
-            return
+        if not model.converged:
+            self._warn_of_steps(len(model.history) - 1, model.residual)
+
+    def _warn_of_steps(self, steps: int, residual: float) -> None:
         or_diagonal = ', or use covariance="diagonal"' if self.covariance == "full" else ""
         warn_user(
-            f"the mixed model stopped after {len(model.history) - 1} steps at a gradient of {model.residual:.1e}, "
+            f"the mixed model stopped after {steps} steps at a gradient of {residual:.1e}, "
             f"above tol={self.tol:g}. The likelihood rises all the same; raise max_iter or drop features that "
             f"repeat others{or_diagonal}.",
             ConvergenceWarning,
@@ -197,3 +245,20 @@ def noise_by_task(gram: GramStats, effects: MixedModel, equations: NormalEquatio
 def _hub(effects: MixedModel, weights: Array | None = None) -> Hub:
     # The fixed effects have no penalty of their own: R = 0.
     return Hub(effects.relative_covariance, np.zeros_like(effects.relative_covariance), weights)
+
+
+def _linear_map(rows: WorkingRows, found: LaplaceModel, variances: Array, x0: Array, name: str) -> Model:
+    """The mixed model of working targets that has the effects of `found`, whose inputs are those about x0."""
+    gram = rows.summed(found.response, found.weight)
+    equations = normal_equations(gram, "coupled", origin=(x0, found.intercept))
+    # The noise of a working target of weight 1 is the dispersion.
+    covariance = np.diag(variances) / found.dispersion
+    coupling = Hub(covariance, np.zeros_like(covariance))
+    V = coupling.inverse(equations).unknowns(equations.b)
+    W, c = equations.coefficients(V)
+    part = Part.of(name, coupling, equations, V, "coupled")
+    noise = found.dispersion
+    if rows.family.dispersion is not None:  # tasks may explain less than all by which counts vary more than they should
+        noise = dispersion(rows, [part.map(gram)], rows.predictor(W, c))
+    population = Population(found.beta, found.intercept - float(x0 @ found.beta))
+    return Model.of(replace(gram, dispersion=noise), W, c, population=population, parts=(part,))

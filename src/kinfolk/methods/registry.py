@@ -28,7 +28,16 @@ def all_methods() -> dict[str, type[MultiTaskRegressor]]:
     return {command_name(method.__name__): method for method in named}
 
 
-def methods_in(folder: str) -> dict[str, type[MultiTaskRegressor]]:
+def all_classifiers() -> dict[str, type[MultiTaskRegressor]]:
+    """Classes that classify, by their names: they fit labels, where methods fit numbers.
+
+    >>> "GAMTLClassifier" in all_classifiers()
+    True
+    """
+    return methods_in(OURS, classifiers=True)
+
+
+def methods_in(folder: str, *, classifiers: bool = False) -> dict[str, type[MultiTaskRegressor]]:
     """The public methods that the modules of a folder define, by the names of their classes."""
     spec = find_spec(folder)
     assert spec is not None
@@ -37,7 +46,7 @@ def methods_in(folder: str) -> dict[str, type[MultiTaskRegressor]]:
         name: value
         for module in modules
         for name, value in vars(module).items()
-        if _is_method(value) and value.__module__ == module.__name__
+        if _is_method(value) and value.__module__ == module.__name__ and value.classifies == classifiers
     }
     return dict(sorted(found.items()))
 

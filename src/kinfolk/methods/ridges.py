@@ -365,6 +365,10 @@ class TaskMean(MultiTaskRegressor):
         """One row has a mean."""
         return False
 
+    def levels_are_free(self) -> bool:
+        """They are all that there is."""
+        return True
+
     def leaves_out_common(self, gram: GramStats) -> bool:
         """What features of whole tasks say of levels is all that is known of unseen tasks."""
         return True

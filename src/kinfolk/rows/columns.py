@@ -23,6 +23,7 @@ from kinfolk.rows.texts import (
     as_written,
     day_format,
     kind_of_texts,
+    look_like_amounts,
     looks_like_dates,
     mark_of,
     number_in,
@@ -341,6 +342,7 @@ REASONS = {
     "empty": "left out, since empty: {}",
     "id": "left out, since it numbers or names the rows and tells nothing about others: {}",
     "dates": "left out, since it looks like dates, but not all in one way of writing (write 2024-05-31): {}",
+    "amounts": "left out, since it looks like numbers with a unit (write 20.3, not 20.3 C): {}",
     "names": "left out, since nearly every row has a text of its own: {}",
 }
 
@@ -420,7 +422,9 @@ class TableRules(TransformerMixin, BaseEstimator):
         self.read(X, learn=y is not None)
         if self.problems_:
             problems = ". ".join(problem.text for problem in self.problems_.values())
-            raise ValueError(f"{problems}. Correct or empty these values, or drop the columns {list(self.problems_)}")
+            names = list(self.problems_)
+            told = f"take the columns as categories: categorical={names}, or drop them"
+            raise ValueError(f"{problems}. Correct or empty these values, {told}")
         learned = [rule for rule in self.rules_.values() if rule["kind"] == "learned"]
         for rule in learned:
             rule |= {"effects": [0.0] * len(rule["levels"]), "std": 1.0}
@@ -537,6 +541,9 @@ class TableRules(TransformerMixin, BaseEstimator):
             if rule.get("unusual"):
                 number = number_in(rule["unusual"], mark_of(rule["kind"]))
                 notes.append(f"column {name!r} is read as numbers: {rule['unusual']!r} is {number:.12g}")
+            if not rule.get("given") and look_like_amounts(rule.get("levels", ())):
+                told = f"as in {rule['levels'][0]!r}: without the unit they would be numbers"
+                notes.append(f"column {name!r} looks like numbers with a unit, {told}")
         many = [f"{name!r} ({len(r['levels']):,})" for name, r in self.rules_.items() if r["kind"] == "learned"]
         if many:
             notes.append(
@@ -608,7 +615,9 @@ class TableRules(TransformerMixin, BaseEstimator):
             return _of_numbers_as_text(name, kind, texts, gaps)
         many = len(texts) > self.max_categories
         if free and many and 2 * len(texts) > sum(texts.values()) and name not in self.categorical:
-            return "dates" if looks_like_dates(texts) else "names"
+            if looks_like_dates(texts):
+                return "dates"
+            return "amounts" if look_like_amounts(texts) else "names"
         if free and many and learn:
             return {"kind": "learned", **_counted(texts), "gaps": gaps}
         frequent = sorted(texts, key=lambda text: (-texts[text], text))[: self.max_categories]

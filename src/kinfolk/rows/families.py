@@ -18,7 +18,8 @@ from scipy.special import expit, gammaln, xlogy
 
 from kinfolk.rows.gram import TINY, Array
 
-FLAT = 1e-10  # of the mean curvature: flatter rows are taken for so curved, which shortens a step and moves no optimum
+FLAT = 1e-14  # of the mean curvature: flatter rows are taken for so curved, which shortens a step and moves no optimum
+FARTHEST_TARGET = 1e3  # of a working target from the predictor, by default
 STEEPEST = 600.0  # of |eta|: exponentials beyond leave the range of floats
 INSIDE = 1e-12  # of a probability from 0 and 1, for its link
 
@@ -69,6 +70,11 @@ class Family:
         """Whether a mean may be proportional to something."""
         return self.link == "log"
 
+    @property
+    def ratio(self) -> str:
+        """What the exponential of a coefficient is: by how many times the odds, or the mean, are larger."""
+        return {"identity": "", "logit": "odds ratio", "log": "rate ratio"}[self.link]
+
     def read(self, y: Array) -> Array:
         """Checked targets; NaN where none was observed."""
         beyond = (y < self.least) | (y > self.most)
@@ -82,8 +88,13 @@ class Family:
             )
         return y
 
-    def working(self, y: Array, eta: Array, weight: Array | None = None) -> tuple[Array, Array | None]:
+    def working(
+        self, y: Array, eta: Array, weight: Array | None = None, farthest: float = FARTHEST_TARGET
+    ) -> tuple[Array, Array | None]:
         """Working targets z and weights w at the predictor eta; for numbers y and the weights themselves.
+
+        No target is farther from the predictor than `farthest`: rows that are flat where they are wrong count as more
+        curved, which moves no optimum.
 
         >>> FAMILIES["binomial"].working(np.array([1.0, 0.0]), np.zeros(2))
         (array([ 2., -2.]), array([0.25, 0.25]))
@@ -92,8 +103,9 @@ class Family:
             return y, weight
         curvature = self.curvature(y, eta)
         flat = max(FLAT * float(np.average(curvature, weights=weight)), TINY)
-        curvature = np.maximum(curvature, flat)
-        z = eta - self.slope(y, eta) / curvature
+        slope = self.slope(y, eta)
+        curvature = np.maximum(curvature, np.maximum(np.abs(slope) / farthest, flat))
+        z = eta - slope / curvature
         return z, curvature if weight is None else weight * curvature
 
     def steepness(self, mean: Array) -> Array:
@@ -104,10 +116,25 @@ class Family:
         """What is summed up in objectives: the deviance of every target."""
         return self.deviance(y, eta)
 
+    def score(self, y: Array, eta: Array) -> Array:
+        """What people read of held-out targets: log-loss, or the deviance."""
+        return (0.5 if self.error == "log-loss" else 1.0) * self.deviance(y, eta)
+
     def pearson(self, y: Array, eta: Array) -> Array:
         """Squared errors over the variance that the family gives each mean."""
         mean = self.mean(eta)
         return (y - mean) ** 2 / np.maximum(self.variance(mean), TINY)
+
+
+def explained_deviance(family: Family, y: Array, mean: Array, weight: Array | None = None) -> float:
+    """The share of the deviance about the mean of all targets that predictions explain."""
+    seen = ~np.isnan(y)
+    w = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=np.float64)
+    w = np.broadcast_to(w.reshape(-1, *[1] * (y.ndim - 1)), y.shape)[seen]
+    y = y[seen]
+    all_alike = family.predictor(np.full(len(y), np.average(y, weights=w)))
+    left, total = (float(w @ family.deviance(y, eta)) for eta in (family.predictor(mean[seen]), all_alike))
+    return 1 - left / total if total > 0 else 0.0
 
 
 def _exp(eta: Array) -> Array:

@@ -158,6 +158,10 @@ class Folds:
         """The folds with the weight of every row multiplied by `factor`."""
         return self._each(lambda part: part.scaled(factor))
 
+    def of_dispersion(self, dispersion: float | None) -> Folds:
+        """The folds of targets whose variance is known, if it is."""
+        return self if dispersion is None else self._each(lambda part: replace(part, dispersion=dispersion))
+
     def rescaled(self, scale: Array) -> Folds:
         """Folds of the features divided by `scale` (d,)."""
         return self._each(lambda part: part.rescaled(scale))

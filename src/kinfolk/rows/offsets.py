@@ -14,7 +14,7 @@ import numpy as np
 from kinfolk.declared import holds
 from kinfolk.rows.families import Family
 from kinfolk.rows.gram import Array
-from kinfolk.rows.table import Table
+from kinfolk.rows.table import Table, read_table
 
 
 @holds()
@@ -47,8 +47,9 @@ class Offsets:
                 f'family="poisson" or "gamma", or make it a feature (family={family.name!r} has none)'
             )
 
-    def split(self, table: Table) -> tuple[Table, Array | None]:
-        """The table without these columns, and what they add to the linear predictor of every row."""
+    def split(self, X: Any) -> tuple[Table, Array | None]:
+        """A table without these columns, and what they add to the linear predictor of every row."""
+        table = read_table(X)
         if not self:
             return table, None
         total = np.zeros(table.height)

@@ -27,7 +27,6 @@ from kinfolk.rows.table import (
     matched_table,
     read_for_predict,
     read_rows,
-    read_table,
 )
 from kinfolk.words import warn_user
 
@@ -259,14 +258,14 @@ class Columns:
 
     def read(self, X: Any, name: str) -> ReadRows:
         """Features of new rows, and their task labels if the table has a task column; `name` is for errors."""
-        table, offset = self.offsets.split(read_table(X))
+        table, offset = self.offsets.split(X)
         table, labels = read_for_predict(table, self.schema, name, by_name=self.has_rules)
         self._warn_of_news(table)
         return self.clipped_features(table)._replace(labels=labels, offset=offset)
 
     def read_with_targets(self, X: Any, y: Any, name: str, sample_weight: Any = None) -> tuple[Rows, Array]:
         """Checked rows of a table like that of fit, with targets, and their features."""
-        table, offset = self.offsets.split(read_table(X))
+        table, offset = self.offsets.split(X)
         table = matched_table(table, self.schema, name, by_name=self.has_rules)
         rows = read_rows(table.native, y, task=self.task, sample_weight=sample_weight)
         rows = replace(rows, offset=offset)

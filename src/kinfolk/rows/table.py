@@ -207,6 +207,8 @@ class Table:
 
 def read_table(X: Any, name: str = "X") -> Table:
     """Wrap a table; rows and columns must be there, column names must be unique."""
+    if isinstance(X, Table):
+        return X
     if sparse.issparse(X):
         raise TypeError(f"Sparse data was passed for {name}, but dense data is required. Use '.toarray()' to convert.")
     columns = getattr(X, "column_names", None) or getattr(X, "columns", None)
@@ -407,7 +409,8 @@ class Targets(NamedTuple):
 class Rows:
     """Checked rows: what fit works on. For wide targets `y` is (n, T) and `codes` is None.
 
-    `offset` (n,) is what columns beside the features add to the linear predictor, or None.
+    `offset` (n,) is what columns beside the features add to the linear predictor, or None. Where targets are labels of
+    `classes`, y has their numbers.
     """
 
     table: Table
@@ -416,6 +419,7 @@ class Rows:
     weight: Array | None
     schema: Schema
     offset: Array | None = None
+    classes: NDArray[Any] | None = None
 
     def gram(self, X: Array, feature_names: tuple[str, ...] | None) -> GramStats:
         """Statistics of these rows with the features X."""
@@ -452,24 +456,28 @@ class Rows:
         return Targets(row, code[0] if self.codes is None else self.codes[row], self.y[seen], weight)
 
 
-def read_rows(X: Any, y: Any, *, task: Any, sample_weight: Any = None, facts: Any = None) -> Rows:
-    """Check a training table and its targets once, and code the tasks; a frame of `facts` is joined to it."""
+def read_rows(X: Any, y: Any, *, task: Any, sample_weight: Any = None, facts: Any = None, y_names: Any = None) -> Rows:
+    """Check a training table and its targets once, and code the tasks; a frame of `facts` is joined to it.
+
+    `y_names` are those of wide targets that come without.
+    """
     task = task_name(task)
-    table = (X if isinstance(X, Table) else read_table(X)).with_joint(task)
+    table = read_table(X).with_joint(task)
     known = None
     if hasattr(facts, "columns"):
         known = TaskFacts.of(facts, task, table)
         table = known.joined(table, task)
-    rows = _read_rows(table, y, task, sample_weight)
+    rows = _read_rows(table, y, task, sample_weight, y_names)
     return rows if known is None else replace(rows, schema=replace(rows.schema, known=known))
 
 
-def _read_rows(table: Table, y: Any, task: Any, sample_weight: Any) -> Rows:
+def _read_rows(table: Table, y: Any, task: Any, sample_weight: Any, y_names: Any) -> Rows:
     if isinstance(y, str):
         table, y = table.split(y)
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None: pass one target per row")
-    y, y_names = _read_target(y)
+    y, own_names = _read_target(y)
+    y_names = own_names if y_names is None else y_names
     _check_lengths(table, y)
     weight = _read_weight(sample_weight, len(y))
     return _wide_rows(table, y, y_names, weight) if task is None else _long_rows(table, y, task, weight)

@@ -10,6 +10,7 @@ from typing import Any
 
 TRUTH = {"true": 1.0, "false": 0.0}
 MONTH = "(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
+AMOUNT = re.compile(r"[-+]?\d[\d.,]*\s*([^\W\d_]\D{0,9})")  # a number, and its unit
 DATE = re.compile(
     r"(\d{4}([-/.])\d{1,2}\2\d{1,2}|\d{1,2}([-/.])\d{1,2}\3\d{4}|\d{1,2}([/.])\d{1,2}\4\d{2})([ T].*)?"
     rf"|({MONTH}\.? \d{{1,2}},? \d{{4}}|\d{{1,2}}([ -]){MONTH}\7(\d{{4}}|\d{{2}}))( .*)?"
@@ -94,6 +95,16 @@ def looks_like_dates(texts: Iterable[str]) -> bool:
     (True, False)
     """
     return all(map(DATE.fullmatch, texts))
+
+
+def look_like_amounts(texts: Iterable[str]) -> bool:
+    """Whether these texts are numbers, each with the same unit behind it.
+
+    >>> look_like_amounts(["20.3 C", "7 C"]), look_like_amounts(["3 rooms", "12B"]), look_like_amounts(["ok"])
+    (True, False, False)
+    """
+    found = [AMOUNT.fullmatch(text) for text in texts]
+    return len({match[1] if match else None for match in found} - {None}) == 1 and all(found)
 
 
 def _start(text: str) -> tuple[bool, str]:

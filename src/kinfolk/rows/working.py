@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from kinfolk.rows.families import Family
+from kinfolk.rows.families import FARTHEST_TARGET, Family
 from kinfolk.rows.gram import TINY, Array, GramStats
 from kinfolk.rows.table import Rows, check_magnitudes
 
+MOST_ROWS = 1e9  # that this may take
 LEVEL_STEPS = 50  # of Newton's for one level
 HALF_EVENT = 0.5  # what a task is given at the rate of all, if it has no event, or nothing else: its level is finite
+
+
+class Quadratic(NamedTuple):
+    """The deviance near a predictor as squared errors of working targets.
+
+    Attributes
+    ----------
+    gram : statistics of the working targets
+    levels : intercepts, from coefficients and from the intercepts that go with the statistics
+    square : of a step of the predictor of all rows, in the metric of the curvature
+    errors, size : the same squares of the working errors and of the targets themselves
+    """
+
+    gram: GramStats
+    levels: Callable[[Array, Array], Array]
+    square: Callable[[Array], float]
+    errors: float
+    size: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,26 +99,41 @@ class WorkingRows:
         """The linear predictor of every row, for coefficients (T, d) and intercepts (T,)."""
         return np.einsum("nd,nd->n", self.X, W[self.codes]) + c[self.codes] + self.offset
 
-    def working(self, eta: Array) -> tuple[Array, Array]:
+    def working(self, eta: Array, farthest: float = FARTHEST_TARGET) -> tuple[Array, Array]:
         """Working targets, the offset included, and weights at a predictor."""
-        z, w = self.family.working(self.y, eta, self.weight)
+        z, w = self.family.working(self.y, eta, self.weight, farthest)
         return z, self.weight if w is None else w
 
     def gram(self, eta: Array) -> GramStats:
         """Statistics of the working targets at a predictor."""
-        return self.summed(*self.working(eta))
+        return self.quadratic(eta).gram
+
+    def quadratic(self, eta: Array, farthest: float = FARTHEST_TARGET) -> Quadratic:
+        """The deviance near a predictor; the noise of its targets is known where that of the family is."""
+        z, w = self.working(eta, farthest)
+        return Quadratic(
+            self.summed(z, w),
+            lambda _, c: c,
+            lambda step: float(w @ step**2),
+            float(w @ (z - eta) ** 2),
+            float(w @ z**2),
+        )
 
     def summed(self, z: Array, w: Array) -> GramStats:
-        """Statistics of working targets and weights; their noise is known where that of the family is."""
+        """Statistics of working targets and weights."""
         y = z - self.offset
         gram = GramStats.from_codes(self.X, y, self.codes, self.labels, weight=w, feature_names=self.names)
         return replace(gram, dispersion=self.family.dispersion, roles=self.roles)
+
+    def even(self) -> Array:
+        """The predictor of all rows with one level and no features."""
+        return self.level() + self.offset
 
     def loss(self, eta: Array) -> float:
         """The deviance of all rows."""
         return float(self.weight @ self.family.loss(self.y, eta))
 
-    def level(self) -> float:
+    def level(self) -> Any:
         """The intercept that is best for all rows, without features."""
         family = self.family
         if family.link == "log":
@@ -106,16 +141,16 @@ class WorkingRows:
             target = self.y if family.name == "poisson" else self.y * np.exp(-np.clip(self.offset, -600, 600))
             events = max(float(self.weight @ target), HALF_EVENT if family.name == "poisson" else TINY)
             return float(np.log(events) - logsumexp(scale, b=self.weight))
-        mean = float(np.average(self.y, weights=self.weight))
-        if family.name == "binomial":
-            rows = float(self.weight.sum())
-            mean = float(np.clip(mean, HALF_EVENT / (rows + 1), 1 - HALF_EVENT / (rows + 1)))
-        level = float(family.predictor(np.array(mean))) - float(np.average(self.offset, weights=self.weight))
+        y = self.y
+        if np.isfinite(family.most):  # as if there were half an event of either kind beside: none has no finite level
+            y = y + (family.most / 2 - y) / (float(self.weight.sum()) + 1)
+        mean = np.average(y, weights=self.weight)
+        level = float(family.predictor(mean) - np.average(self.offset, weights=self.weight))
         for _ in range(LEVEL_STEPS):
             eta = level + self.offset
-            bend = float(self.weight @ family.curvature(self.y, eta))
-            step = -float(self.weight @ family.slope(self.y, eta)) / max(bend, TINY)
-            level += float(np.clip(step, -1.0, 1.0))
+            bend = float(self.weight @ family.curvature(y, eta))
+            step = float(self.weight @ family.slope(y, eta)) / max(bend, TINY)
+            level -= float(np.clip(step, -1.0, 1.0))
         return level
 
     def one_sided(self) -> NDArray[np.bool_]:
@@ -144,7 +179,7 @@ class WorkingRows:
             X=np.vstack([self.X, X]),
             y=np.append(self.y, y),
             codes=np.append(self.codes, where),
-            weight=np.append(self.weight, HALF_EVENT / np.maximum(rarer, TINY)),
+            weight=np.append(self.weight, np.minimum(HALF_EVENT / np.maximum(rarer, TINY), MOST_ROWS)),
             offset=np.append(self.offset, offset),
             row=np.append(self.row, np.full(len(where), -1)),
         )

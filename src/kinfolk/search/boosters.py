@@ -6,18 +6,20 @@ The only file that imports LightGBM.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from kinfolk.methods.trunk import BoostedTrees
+from kinfolk.rows.families import FAMILIES, Family
 from kinfolk.rows.gram import Array
 
 LEAVES = (8, 31)
 ROUNDS = 1000
 LEAST_LEAF = 5  # rows
+OBJECTIVES = {"gaussian": "regression", "binomial": "cross_entropy", "poisson": "poisson", "gamma": "gamma"}
 ONE_THREAD = 50_000  # rows, up to which one thread is enough
 
 
@@ -30,10 +32,10 @@ def lightgbm() -> Any:
     return library
 
 
-def light_settings(leaves: int, seed: int, rows: int = 0) -> dict[str, Any]:
+def light_settings(leaves: int, seed: int, rows: int = 0, family: str = "gaussian") -> dict[str, Any]:
     """Parameters of LightGBM: categories of few rows may be split off, and the same rows give the same trees."""
     return {
-        "objective": "regression",
+        "objective": OBJECTIVES[family],
         "metric": "rmse",
         "learning_rate": 0.1,
         "num_leaves": leaves,
@@ -46,6 +48,20 @@ def light_settings(leaves: int, seed: int, rows: int = 0) -> dict[str, Any]:
         "seed": seed,
         "verbose": -1,
     }
+
+
+@dataclass(frozen=True, eq=False)
+class Boosted:
+    """Targets that trees are grown for, with weights, and in a family what is added to their predictor.
+
+    `start` is the predictor that trees of a family begin with, beside the offset.
+    """
+
+    y: Array
+    weight: Array | None = None
+    family: Family = FAMILIES["gaussian"]
+    offset: Array | None = None
+    start: float = 0.0
 
 
 class Booster(ABC):
@@ -64,26 +80,41 @@ class Booster(ABC):
         """All trees so far, as plain arrays."""
 
 
-def booster(Z: Array, y: Array, *, weight: Array | None, category: list[int] | None, leaves: int, seed: int) -> Booster:
-    """Trees of the best library that there is."""
+def can_boost(targets: Boosted) -> bool:
+    """Whether some library grows trees for these targets: a class that all rows have is all there is to know of it."""
+    family = targets.family
+    if family.is_plain:
+        return True
+    if not (np.ptp(targets.y) > 0):
+        return False
+    try:
+        lightgbm()
+    except ImportError:  # scikit-learn's trees know no offset, and beside one of log odds nothing stands for it
+        return family.has_exposure or targets.offset is None or not targets.offset.any()
+    return True
+
+
+def booster(Z: Array, targets: Boosted, *, category: list[int] | None, leaves: int, seed: int) -> Booster:
+    """Trees of the best library that there is; those of a family predict its linear predictor, without the offset."""
     try:
         lightgbm()
     except ImportError:
-        return _HistTrees(Z, y, weight, category, leaves, seed)
-    return _LightTrees(Z, y, weight, category, leaves, seed)
+        return _HistTrees(Z, targets, category, leaves, seed)
+    return _LightTrees(Z, targets, category, leaves, seed)
 
 
 class _LightTrees(Booster):
-    def __init__(
-        self, Z: Array, y: Array, weight: Array | None, category: list[int] | None, leaves: int, seed: int
-    ) -> None:
+    def __init__(self, Z: Array, targets: Boosted, category: list[int] | None, leaves: int, seed: int) -> None:
         library = lightgbm()
-        settings = light_settings(leaves, seed, len(y))
+        settings = light_settings(leaves, seed, len(Z), targets.family.name)
         self.threads = settings["num_threads"]
         names = [str(j) for j in range(Z.shape[1])]  # LightGBM warns of categories without names
         self.origin, self.size = _units(Z, category or [])
-        about = {"weight": weight, "feature_name": names, "categorical_feature": category or []}
-        self.model = library.Booster(settings, library.Dataset(self._in_units(Z), y, params=settings, **about))
+        about = {"weight": targets.weight, "feature_name": names, "categorical_feature": category or []}
+        if not targets.family.is_plain:
+            about["init_score"] = np.full(len(Z), targets.start) + (0.0 if targets.offset is None else targets.offset)
+        self.start = targets.start  # LightGBM keeps it out of its trees
+        self.model = library.Booster(settings, library.Dataset(self._in_units(Z), targets.y, params=settings, **about))
         self.finished = False
 
     def _in_units(self, Z: Array) -> Array:
@@ -94,15 +125,17 @@ class _LightTrees(Booster):
             self.finished = self.model.update()
 
     def predict(self, Z: Array, first: int, last: int) -> Array:
+        start = 0.0 if first else self.start
         if first >= self.model.current_iteration():
-            return np.zeros(len(Z))
+            return np.full(len(Z), start)
         # Predictions set the threads of all that follows: two that wait for each other took twenty times as long.
         about = {"start_iteration": first, "num_iteration": last - first, "num_threads": self.threads}
-        return np.asarray(self.model.predict(self._in_units(Z), **about))
+        return start + np.asarray(self.model.predict(self._in_units(Z), raw_score=True, **about))
 
     def trees(self) -> BoostedTrees:
         trees = BoostedTrees.of_light(self.model.dump_model()["tree_info"])
-        return replace(trees, threshold=trees.threshold * self.size[trees.feature] + self.origin[trees.feature])
+        threshold = trees.threshold * self.size[trees.feature] + self.origin[trees.feature]
+        return replace(trees, baseline=self.start, threshold=threshold)
 
 
 def _units(Z: Array, category: list[int]) -> tuple[Array, Array]:
@@ -120,31 +153,60 @@ def _units(Z: Array, category: list[int]) -> tuple[Array, Array]:
 
 
 class _HistTrees(Booster):
-    def __init__(
-        self, Z: Array, y: Array, weight: Array | None, category: list[int] | None, leaves: int, seed: int
-    ) -> None:
-        from sklearn.ensemble import HistGradientBoostingRegressor
+    def __init__(self, Z: Array, targets: Boosted, category: list[int] | None, leaves: int, seed: int) -> None:
+        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-        self.Z = Z
-        self.y = y
-        self.weight = weight
-        self.model = HistGradientBoostingRegressor(
-            max_leaf_nodes=leaves,
-            min_samples_leaf=LEAST_LEAF,
-            categorical_features=category,
-            early_stopping=False,
-            warm_start=True,
-            random_state=seed,
-        )
+        self.family = targets.family
+        settings = {
+            "max_leaf_nodes": leaves,
+            "min_samples_leaf": LEAST_LEAF,
+            "categorical_features": category,
+            "early_stopping": False,
+            "warm_start": True,
+            "random_state": seed,
+        }
+        self.Z, self.y, self.weight = Z, targets.y, targets.weight
+        if self.family.is_plain:
+            self.model = HistGradientBoostingRegressor(**settings)
+        elif self.family.has_exposure:
+            self.model = HistGradientBoostingRegressor(loss=self.family.name, **settings)
+            self.y, self.weight = _per_exposure(targets)
+        else:
+            self.model = HistGradientBoostingClassifier(**settings)
+            self.Z, self.y, self.weight = _by_class(Z, targets)
 
     def grow(self, rounds: int) -> None:
         self.model.set_params(max_iter=rounds).fit(self.Z, self.y, sample_weight=self.weight)
 
     def predict(self, Z: Array, first: int, last: int) -> Array:
-        stages = self.model.staged_predict(Z)
-        before = next(islice(stages, first - 1, first)) if first else np.zeros(len(Z))
+        plain = self.family.is_plain or self.family.has_exposure
+        stages = self.model.staged_predict(Z) if plain else self.model.staged_decision_function(Z)
+        before = next(islice(stages, first - 1, first)) if first else None
         *_, after = islice(stages, last - first)
-        return np.asarray(after - before)
+        if plain:
+            after = self.family.predictor(after)
+            before = None if before is None else self.family.predictor(before)
+        return np.asarray(after if before is None else after - before)
 
     def trees(self) -> BoostedTrees:
         return BoostedTrees.of(self.model)
+
+
+def _per_exposure(targets: Boosted) -> tuple[Array, Array | None]:
+    """Targets per unit of exposure, which are the same targets without an offset; counts then weigh by it."""
+    if targets.offset is None:
+        return targets.y, targets.weight
+    exposure = np.exp(targets.offset)
+    if targets.family.name != "poisson":
+        return targets.y / exposure, targets.weight
+    return targets.y / exposure, exposure if targets.weight is None else exposure * targets.weight
+
+
+def _by_class(Z: Array, targets: Boosted) -> tuple[Array, Array, Array]:
+    """A row for every class that is seen in a row, as often as it is."""
+    weight = np.ones(len(Z)) if targets.weight is None else targets.weight
+    yes = np.flatnonzero(targets.y > 0)
+    no = np.flatnonzero(targets.y < 1)
+    rows = np.concatenate([yes, no])
+    classes = np.repeat([1, 0], [len(yes), len(no)])
+    return Z[rows], classes, weight[rows] * np.where(classes == 1, targets.y[rows], 1 - targets.y[rows])

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.search.errors import Errors
+from kinfolk.search.rbf_search import TaskRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +89,52 @@ class CrossErrors:
     def errors(self, shares: Array) -> Errors:
         """Held-out errors of the mixture with these shares, (M,) or (T, M)."""
         return Errors(np.stack([mixture_errors(E, shares) for E in self.E]), self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossLosses(CrossErrors):
+    """Those of a family of classes or counts: E of working targets, by which shares are found, and the losses of rows.
+
+    Attributes
+    ----------
+    predictors : (M, n), what members predicted for held-out rows on the scale of the linear predictor, without offsets
+    data : the rows
+    """
+
+    predictors: Array
+    data: TaskRows
+
+    @classmethod
+    def of_predictors(cls, keys: Sequence[str], predictors: Array, data: TaskRows, k: int) -> CrossLosses:
+        """From predictors (M, n) of rows that k folds hold out."""
+        z, weight = data.as_held_out()
+        shape = k, len(data.labels)
+        found = CrossErrors.of_predictions(keys, z - predictors, data.codes, data.fold, shape, weight)
+        return cls(found.keys, found.E, found.rows, predictors, data)
+
+    def among(self, keys: Sequence[str]) -> CrossLosses:
+        """Those of some members."""
+        found = super().among(keys)
+        at = [self.keys.index(key) for key in keys]
+        return CrossLosses(found.keys, found.E, found.rows, self.predictors[at], self.data)
+
+    def errors_of(self, key: str) -> Errors:
+        """Held-out losses of one member."""
+        return self.errors((np.array(self.keys) == key).astype(np.float64))
+
+    def errors(self, shares: Array) -> Errors:
+        """Held-out losses of the mixture with these shares, (M,) or (T, M), of its members' predictors."""
+        data = self.data
+        k, T = self.rows.shape
+        judged = np.flatnonzero(data.fold >= 0)
+        codes = data.codes[judged]
+        eta = np.einsum("nm,mn->n", np.broadcast_to(shares, (T, len(self.keys)))[codes], self.predictors[:, judged])
+        eta += 0.0 if data.offset is None else data.offset[judged]
+        weight = np.ones(len(judged)) if data.weight is None else data.weight[judged]
+        cell = codes + T * data.fold[judged]
+        losses = np.bincount(cell, weight * data.family.score(data.y[judged], eta), minlength=k * T)
+        rows = np.bincount(cell, weight, minlength=k * T)
+        return Errors(losses.reshape(k, T), rows.reshape(k, T), roots=False)
 
 
 def cross_errors(gram: GramStats, W: Array, c: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -20,6 +20,9 @@ LEAST_LEVEL = 1e-9  # of the errors after: least error before that a gain is rel
 class Errors:
     """Sums of squared held-out errors (k, T) by fold and task, and the rows (k, T) behind them.
 
+    People read the roots of their means. In a family of classes or counts they are sums of losses, and people read
+    the means themselves (`roots` is False).
+
     Examples
     --------
     Task 0 is off by 3 and 4 (root mean square 3.54), task 1 by 1.
@@ -31,6 +34,7 @@ class Errors:
 
     squared: Array
     rows: Array
+    roots: bool = True
 
     @classmethod
     def of_predictions(
@@ -48,7 +52,7 @@ class Errors:
     def only(self, folds: range) -> Errors:
         """The errors on some folds, which follow each other."""
         part = slice(folds.start, folds.stop)
-        return Errors(self.squared[part], self.rows[part])
+        return replace(self, squared=self.squared[part], rows=self.rows[part])
 
     @property
     def task_rows(self) -> Array:
@@ -57,15 +61,18 @@ class Errors:
 
     def by_task(self) -> Array:
         """Root mean squared error of every task (T,); NaN for tasks without rows."""
-        return rmse(self.squared.sum(axis=0), self.task_rows)
+        squared = self.squared.sum(axis=0)
+        return rmse(squared, self.task_rows) if self.roots else means(squared, self.task_rows)
 
     def by_fold(self) -> Array:
         """Root mean squared error of every fold (k,)."""
-        return np.sqrt(self.squared.sum(axis=1) / np.maximum(self.rows.sum(axis=1), 1.0))
+        mean = self.squared.sum(axis=1) / np.maximum(self.rows.sum(axis=1), 1.0)
+        return np.sqrt(mean) if self.roots else mean
 
     def pooled(self) -> float:
         """Root mean squared error over all rows."""
-        return float(np.sqrt(self.squared.sum() / self.rows.sum()))
+        mean = float(self.squared.sum() / self.rows.sum())
+        return float(np.sqrt(mean)) if self.roots else mean
 
     def tasks(self) -> float:
         """Mean over tasks of their root mean squared errors."""
@@ -85,11 +92,12 @@ class Errors:
             return 0.0 if squared.sum() == 0 else float("nan")
         # The delta method for a ratio of sums over tasks, then for its root.
         excess = squared - rows * squared.sum() / rows.sum()
-        return float(np.sqrt(T / (T - 1) * np.square(excess).sum()) / rows.sum() / (2 * self.pooled()))
+        of_mean = float(np.sqrt(T / (T - 1) * np.square(excess).sum()) / rows.sum())
+        return of_mean / (2 * self.pooled()) if self.roots else of_mean
 
     def among(self, tasks: NDArray[np.bool_]) -> Errors:
         """The errors of some tasks, as if the others had no rows."""
-        return Errors(np.where(tasks, self.squared, 0.0), np.where(tasks, self.rows, 0.0))
+        return replace(self, squared=np.where(tasks, self.squared, 0.0), rows=np.where(tasks, self.rows, 0.0))
 
     def chance_of_rise(self, over: Errors) -> Array:
         """Probability (T,) that a task's error lies so far above that of the other by chance; NaN below three folds.
@@ -112,15 +120,19 @@ class Errors:
 
         It is relative to the error of the other, or to a given `level`.
         """
-        if shared:
-            return paired_gain(other.squared, self.squared, self.task_rows, level)
-        return paired_gain(other.squared.sum(axis=0), self.squared.sum(axis=0), self.task_rows, level)
+        before = other.squared if shared else other.squared.sum(axis=0)
+        after = self.squared if shared else self.squared.sum(axis=0)
+        return paired_gain(before, after, self.task_rows, level, roots=self.roots)
 
 
 def rmse(squared: Array, rows: Array) -> Array:
     """Roots of mean squares; NaN without rows."""
-    mean = np.divide(np.maximum(squared, 0.0), rows, out=np.full(np.shape(squared), np.nan), where=rows > 0)
-    return np.sqrt(mean)
+    return np.sqrt(means(squared, rows))
+
+
+def means(sums: Array, rows: Array) -> Array:
+    """Means of what is not negative; NaN without rows."""
+    return np.divide(np.maximum(sums, 0.0), rows, out=np.full(np.shape(sums), np.nan), where=rows > 0)
 
 
 def chain_of_gains(errors: dict[str, Errors], *, shared: bool, left_out: float = 0.0) -> dict[str, Gain]:
@@ -146,8 +158,8 @@ def chain_of_gains(errors: dict[str, Errors], *, shared: bool, left_out: float =
     return gains
 
 
-def paired_gain(before: Array, after: Array, rows: Array, level: float | None = None) -> Gain:
-    """Relative fall of the RMSE, mean over tasks, with its standard error over tasks.
+def paired_gain(before: Array, after: Array, rows: Array, level: float | None = None, *, roots: bool = True) -> Gain:
+    """Relative fall of the RMSE, mean over tasks, with its standard error over tasks; or of mean losses, not `roots`.
 
     It is relative to the mean of the RMSE before, or to a given `level`.
 
@@ -160,8 +172,13 @@ def paired_gain(before: Array, after: Array, rows: Array, level: float | None = 
     n = rows[seen]
     before = np.atleast_2d(before)[:, seen]
     after = np.atleast_2d(after)[:, seen]
-    one = np.sqrt(before.sum(axis=0) / n)
-    two = np.sqrt(after.sum(axis=0) / n)
+    one = before.sum(axis=0) / n
+    two = after.sum(axis=0) / n
+    scale: Array | float = 1.0  # of a difference of means, to that of what people read
+    if roots:
+        one = np.sqrt(one)
+        two = np.sqrt(two)
+        scale = one + two
     # Where there was no error before, any is a loss beyond measure.
     level = max(float(one.mean()) if level is None else level, LEAST_LEVEL * float(two.mean()), TINY)
     gain = (one - two) / level
@@ -169,6 +186,6 @@ def paired_gain(before: Array, after: Array, rows: Array, level: float | None = 
         return Gain(float(gain.mean()), np.inf)
     variance = gain.var(ddof=1) / len(gain)
     if len(before) > 1:
-        cells = (before - after) / np.maximum((one + two) * n, TINY) / (level * len(gain))  # they add up to the gain
+        cells = (before - after) / np.maximum(scale * n, TINY) / (level * len(gain))  # they add up to the gain
         variance += max(0.0, len(cells) * float(cells.sum(axis=1).var(ddof=1)) - float(np.square(cells).sum()))
     return Gain(float(gain.mean()), float(np.sqrt(variance)))

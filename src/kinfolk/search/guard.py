@@ -24,6 +24,7 @@ from kinfolk.search.tries import Search
 
 FINALISTS = 4  # graphs that may share in the mixture
 HALF = 0.5  # of the guard, for trees
+LEAST_GRAPH_GAIN = 0.001  # of a graph, below which nobody would notice it
 LEAST_GAIN = 0.01  # of curves, below which these are not worth that coefficients are harder to read
 
 
@@ -107,7 +108,8 @@ class Chosen:
         gain = self._gain(mixture)
         tasks = int((mixture.errors.task_rows > 0).sum())
         # A graph whose share is too small to keep has still moved the others a little.
-        step = Step(mixture.has_graph and gain.clears(self.guard, tasks), gain)
+        helps = gain.mean > LEAST_GRAPH_GAIN and gain.clears(self.guard, tasks)
+        step = Step(mixture.has_graph and helps, gain)
         if not step.helps:
             return replace(self, shown=search.tried[graphs[0]][0], graph=step)
         shares = {m.key: share for m, share in zip(mixture.members, mixture.task_shares.mean(axis=0), strict=True)}
@@ -225,4 +227,4 @@ def _on_all(after: Errors, before: Errors, all_before: Errors) -> Errors:
     if np.allclose(after.rows, all_before.rows):
         return after
     ratio = np.divide(after.squared, before.squared, out=np.ones_like(after.squared), where=before.squared > 0)
-    return Errors(all_before.squared * ratio, all_before.rows)
+    return replace(all_before, squared=all_before.squared * ratio)

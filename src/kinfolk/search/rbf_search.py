@@ -11,14 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kinfolk.declared import holds
+from kinfolk.methods.outer import pilot
 from kinfolk.methods.rbf import RBFFeatures, Setting, slope_scale
 from kinfolk.methods.search_report import CurvesTried, Gain
 from kinfolk.methods.splines import SplineFeatures
+from kinfolk.rows.families import FAMILIES, Family
 from kinfolk.rows.folds import Folds, Gap, filled_in, folds_as_seen, train_on_the_past
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.schema import Columns
 from kinfolk.rows.splits import check_fold_numbers, generator, trains
 from kinfolk.rows.table import Rows
+from kinfolk.rows.working import WorkingRows
 
 EXPONENTS = (0.0, 0.5, 1.0, 2.0, 3.0)
 CENTERS = (20, 50, 100)
@@ -103,6 +106,9 @@ class TaskRows:
     names: tuple[str, ...] | None = None  # of the columns of X
     learned: Callable[[int], Any] | None = None  # X of a fold, where some of it is learned from what trains the fold
     gaps: Sequence[Gap] = ()  # columns of X to be filled in by what trains a fold
+    family: Family = FAMILIES["gaussian"]
+    offset: Array | None = None  # what is added to the predictor of a family
+    pilots: Array | None = None  # (k + 1, n), predictors that rows of a family are seen at, by fold and by them all
 
     @classmethod
     def of(
@@ -114,8 +120,9 @@ class TaskRows:
         *,
         in_time: bool,
         columns: Columns,
+        family: Family = FAMILIES["gaussian"],
     ) -> TaskRows:
-        """Checked rows with the features X, whose statistics are `gram`."""
+        """Checked rows with the features X, whose statistics are `gram`; numbers are those beside their offset."""
         at = rows.targets()
         check_fold_numbers(fold[at.row])
         # In time, rows that are never held out have the number -1.
@@ -124,12 +131,61 @@ class TaskRows:
         learned = None if crossed is None else lambda f: crossed.inputs(X, f)[at.row]
         total = X[at.row] if crossed is None else crossed.inputs(X)[at.row]
         names = gram.feature_names
-        return cls(total, at.y, at.codes, gram.labels, number, at.weight, names, learned, columns.gaps)
+        offset = None if rows.offset is None else rows.offset[at.row]
+        y = family.read(at.y)
+        if family.is_plain and offset is not None:
+            y, offset = y - offset, None
+        gaps = columns.gaps
+        return cls(
+            total, y, at.codes, gram.labels, number, at.weight, names, learned, gaps, family=family, offset=offset
+        )
 
     def inputs(self, f: int) -> Any:
         """The inputs of all rows as fold f is judged by: nothing in them comes from what it holds out."""
         X = self.X if self.learned is None else self.learned(f)
         return filled_in(X, self.gaps, trains(self.fold, f), self.weight)
+
+    def targets(self, f: int | None = None) -> tuple[Array, Array | None]:
+        """Targets and weights of all rows as fold f sees them; those of a family are of a Newton step at a pilot fit.
+
+        The pilot of a fold has seen its training rows alone.
+        """
+        if self.pilots is None:
+            return self.y, self.weight
+        z, w = self.family.working(self.y, self.pilots[-1 if f is None else f], self.weight)
+        return (z if self.offset is None else z - self.offset), w
+
+    def at_pilots(self) -> TaskRows:
+        """The rows of a family with the predictors that every fold, and all of them, see them at."""
+        pilots = []
+        for f in (*range(int(self.fold.max()) + 1), None):
+            X = self.X if f is None else self.inputs(f)
+            used = slice(None) if f is None else trains(self.fold, f)
+            first = pilot(self.observed(used, X[used]))
+            pilots.append(self.observed(slice(None), X).predictor(first.W, first.c))
+        return replace(self, pilots=np.array(pilots))
+
+    def as_held_out(self) -> tuple[Array, Array | None]:
+        """The same of every row as the fold sees it that holds it out."""
+        z, w = self.targets()
+        if self.pilots is None or w is None:
+            return z, w
+        for f in range(len(self.pilots) - 1):
+            own = self.fold == f
+            of_fold, weight = self.targets(f)
+            assert weight is not None
+            z[own] = of_fold[own]
+            w[own] = weight[own]
+        return z, w
+
+    def observed(self, rows: NDArray[Any] | slice, X: Array | None = None) -> WorkingRows:
+        """Some of the rows, one by one, with their inputs or others."""
+        y, codes = self.y[rows], self.codes[rows]
+        weight = np.ones(len(y)) if self.weight is None else self.weight[rows]
+        offset = np.zeros(len(y)) if self.offset is None else self.offset[rows]
+        X = self.X[rows] if X is None else X
+        row = np.arange(len(self.y))[rows]
+        return WorkingRows(X, y, codes, self.labels, weight, offset, row, self.family, self.names, len(y))
 
     def sample(self, most: int, random_state: Any) -> TaskRows:
         """So many of the rows, drawn at random; all of them, if they are no more."""
@@ -144,6 +200,8 @@ class TaskRows:
             codes=self.codes[rows],
             fold=self.fold[rows],
             weight=None if self.weight is None else self.weight[rows],
+            offset=None if self.offset is None else self.offset[rows],
+            pilots=None if self.pilots is None else self.pilots[:, rows],
             learned=None if learned is None else lambda f: learned(f)[rows],
         )
 
@@ -159,24 +217,28 @@ class TaskRows:
         seen, codes = np.unique(self.codes, return_inverse=True)
         return replace(self, codes=codes.reshape(-1), labels=self.labels[seen])
 
-    def gram(self, X: Array | InBasis, rows: NDArray[Any] | slice) -> GramStats:
-        """Statistics of some rows with the features X (n, p)."""
-        weight = None if self.weight is None else self.weight[rows]
+    def gram(self, X: Array | InBasis, rows: NDArray[Any] | slice, f: int | None = None) -> GramStats:
+        """Statistics of some rows with the features X (n, p), as fold f sees them."""
+        y, weight = self.targets(f)
+        weight = None if weight is None else weight[rows]
         part = X.some(rows) if isinstance(X, InBasis) else X[rows]
-        return GramStats.from_codes(part, self.y[rows], self.codes[rows], self.labels, weight=weight)
+        gram = GramStats.from_codes(part, y[rows], self.codes[rows], self.labels, weight=weight)
+        return replace(gram, dispersion=self.family.dispersion)
 
     def folds(self, k: int | None = None) -> Folds:
         """Folds of the inputs as they are; k of them, if some may be empty."""
         first = min(int(self.fold.min()), 0)
-        about: dict[str, Any] = {"weight": self.weight, "feature_names": self.names, "k": k}
+        about: dict[str, Any] = {"feature_names": self.names, "k": k}
 
-        def of(X: Array | InBasis) -> Folds:
-            parts = Folds.of_rows(X, self.y, self.codes, self.labels, self.fold - first, **about)
+        def of(X: Array | InBasis, f: int | None = None) -> Folds:
+            y, weight = self.targets(f)
+            parts = Folds.of_rows(X, y, self.codes, self.labels, self.fold - first, weight=weight, **about)
+            parts = parts.of_dispersion(self.family.dispersion)
             return train_on_the_past(parts) if first < 0 else parts
 
         whole = of(self.X)
-        by_fold = self.learned is not None or self.gaps
-        return folds_as_seen(whole, lambda f: of(self.inputs(f))) if by_fold else whole
+        by_fold = self.learned is not None or self.gaps or self.pilots is not None
+        return folds_as_seen(whole, lambda f: of(self.inputs(f), f)) if by_fold else whole
 
 
 @holds(folds="record T")
@@ -279,7 +341,7 @@ class _Maker:
         self.fold = fold or 0
         self.held_out = data.fold == self.fold
         self.X = data.X if fold is None else data.inputs(fold)
-        self.gram = data.gram(self.X, rows).with_rows()
+        self.gram = data.gram(self.X, rows, fold).with_rows()
         self.placed: dict[tuple[float, int], RBFFeatures] = {}
 
     def __call__(self, setting: Setting) -> RBFFeatures:
@@ -306,8 +368,8 @@ def _folds_in(data: TaskRows, total: Basis, judged: Any, by_fold: list[tuple[Bas
     held_out = []
     for features, rows, others, f in by_fold:
         X = InBasis(features, data.inputs(f), first.width)
-        trained.append(data.gram(X, rows))
-        held_out.append(data.gram(X, others))
+        trained.append(data.gram(X, rows, f))
+        held_out.append(data.gram(X, others, f))
     return Folds(data.gram(first, judged), tuple(held_out), tuple(trained))
 
 

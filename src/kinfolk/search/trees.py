@@ -16,7 +16,7 @@ from kinfolk.methods.trunk import CATEGORIES, Trunk
 from kinfolk.progress import Callback, report
 from kinfolk.rows.gram import Array
 from kinfolk.rows.splits import trains
-from kinfolk.search.boosters import LEAVES, ONE_THREAD, ROUNDS, booster
+from kinfolk.search.boosters import LEAVES, ONE_THREAD, ROUNDS, Boosted, booster, can_boost
 from kinfolk.search.rbf_search import InBasis, TaskRows, block_by_block
 from kinfolk.threads import single_threaded
 
@@ -48,8 +48,14 @@ def check_trees(asked: Any) -> None:
         raise ValueError(f'trunk={asked!r} must be None, "auto", or a regressor with fit and predict')
 
 
-def try_trees(data: TaskRows, asked: Any, *, callback: Callback | None = None) -> TreesTrial:
-    """Out-of-fold predictions of boosted trees ("auto") or of a given regressor."""
+def try_trees(data: TaskRows, asked: Any, *, callback: Callback | None = None) -> TreesTrial | None:
+    """Out-of-fold predictions of boosted trees ("auto") or of a given regressor; None if no trees grow for targets.
+
+    Those of a family are on the scale of its linear predictor, without the offset.
+    """
+    folds = range(int(data.fold.max()) + 1)
+    if isinstance(asked, str) and not all(can_boost(_targets(data, trains(data.fold, f))) for f in folds):
+        return None
     with _threads(len(data.y)):
         return _try_boosted(data, callback) if isinstance(asked, str) else _try_given(data, asked, callback)
 
@@ -86,14 +92,30 @@ def _fitted(regressor: Any, data: TaskRows, Z: Array, rows: NDArray[np.bool_] | 
     return clone(regressor).fit(Z[rows], data.y[rows], **weight)
 
 
+def _targets(data: TaskRows, rows: NDArray[np.bool_]) -> Boosted:
+    """The targets of some rows; trees of a family begin with the level that is best for these."""
+    weight = None if data.weight is None else data.weight[rows]
+    if data.family.is_plain:
+        return Boosted(data.y[rows], weight, data.family, None)
+    some = data.observed(rows)
+    return Boosted(some.y, weight, data.family, some.offset, some.level())
+
+
+def _rates(targets: Boosted) -> Array:
+    """Targets per unit of exposure: what the levels of tasks are told by."""
+    if targets.offset is None or not targets.family.has_exposure:
+        return targets.y
+    return targets.y / np.exp(targets.offset)
+
+
 class _Staged:
     """Boosted trees of the training rows of one fold, that grow step by step."""
 
     def __init__(self, data: TaskRows, X: Array, rows: NDArray[np.bool_], leaves: int) -> None:
-        told, self.inputs, category = task_inputs(data.codes[rows], data.y[rows], len(data.labels))
-        weight = None if data.weight is None else data.weight[rows]
+        targets = _targets(data, rows)
+        told, self.inputs, category = task_inputs(data.codes[rows], _rates(targets), len(data.labels))
         Z = np.column_stack([told, X[rows]])
-        self.booster = booster(Z, data.y[rows], weight=weight, category=category, leaves=leaves, seed=SEED)
+        self.booster = booster(Z, targets, category=category, leaves=leaves, seed=SEED)
 
     def predict(self, X: Array, codes: NDArray[np.intp], first: int, last: int) -> Array:
         """The sum of the trees from number `first` up to `last`."""
@@ -178,26 +200,30 @@ def _try_boosted(data: TaskRows, callback: Callback | None) -> TreesTrial:
 
 
 def _in_single_precision(data: TaskRows) -> tuple[TaskRows, float, float]:
-    """The rows with targets of mean 0 and variance 1, that mean, and that unit.
+    """The rows with targets of mean 0 and variance 1, that mean, and that unit; those of a family as they are.
 
     Boosting keeps targets and gradients in single precision: in the user's unit, rounding would tell equal splits
     apart. So targets are rounded to numbers that it holds exactly, whatever their unit was.
     """
+    if not data.family.is_plain:
+        return data, 0.0, 1.0
     mean = float(data.y.mean())
     unit = float(np.std(data.y)) or 1.0
     return replace(data, y=np.round((data.y - mean) / unit / GRID) * GRID), mean, unit
 
 
 def _curves(data: TaskRows, folds: list[_Staged], held_out: list[NDArray[np.intp]], judged: list[Array]) -> Array:
-    """Squared errors (k, looks) on held-out rows with the inputs `judged`; more trees grow until they do not help."""
+    """Losses (k, looks) on held-out rows with the inputs `judged`; more trees grow until they do not help."""
     weight = np.ones(len(data.y)) if data.weight is None else data.weight
-    residual = [data.y[rows] for rows in held_out]
+    start = np.zeros(len(data.y)) if data.offset is None else data.offset
+    predictor = [start[rows] for rows in held_out]
     looks: list[list[float]] = []
     for rounds in range(STEP, ROUNDS + 1, STEP):
         for f, (one, rows) in enumerate(zip(folds, held_out, strict=True)):
             one.booster.grow(rounds)
-            residual[f] = residual[f] - one.predict(judged[f], data.codes[rows], rounds - STEP, rounds)
-        looks.append([float(weight[rows] @ left**2) for rows, left in zip(held_out, residual, strict=True)])
+            predictor[f] = predictor[f] + one.predict(judged[f], data.codes[rows], rounds - STEP, rounds)
+        losses = [data.family.loss(data.y[rows], eta) for rows, eta in zip(held_out, predictor, strict=True)]
+        looks.append([float(weight[rows] @ loss) for rows, loss in zip(held_out, losses, strict=True)])
         total = np.sum(looks, axis=1)
         if len(looks) - 1 - total.argmin() >= LOOKS:
             break

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from copy import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from kinfolk.methods.uncertainty import moderated
 from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import TINY, Array, GramStats
-from kinfolk.search.cross_errors import CrossErrors
+from kinfolk.search.cross_errors import CrossErrors, CrossLosses
 from kinfolk.search.members import OWN, SHRUNK, SLOPES, SLOPES_OWN, Grid, Learner, Member, OnColumns
 from kinfolk.search.rbf_search import FeatureSearch, InBasis, TaskRows, block_by_block
 from kinfolk.search.trials import Trial, plain_row, try_all
@@ -42,10 +43,14 @@ class Search:
     tried : by key, a member and what it predicted
     dropped : those that lost by far on the first fold, and were tried on no other
     repeated : those that predict as one before them
+    rows : of a family of classes or counts the rows, whose losses judge mixtures; None for numbers
     """
 
-    def __init__(self, folds: Folds, n_jobs: int | None, callback: Callback | None) -> None:
+    def __init__(
+        self, folds: Folds, n_jobs: int | None, callback: Callback | None, rows: TaskRows | None = None
+    ) -> None:
         self.inputs = folds
+        self.rows = rows
         self.scale = feature_scale(folds.total)
         self.lines = folds.rescaled(self.scale)
         self.n_jobs = n_jobs
@@ -66,6 +71,19 @@ class Search:
         search._fitted = {}
         return search
 
+    def at(self, total: GramStats | None) -> Self:
+        """The same search beside other statistics of all rows, if given: its members are then fitted to these."""
+        if total is None:
+            return self
+        search = copy(self)
+        search._fitted = {}
+        total = total.with_roles(self.total.roles)
+        if self.curves is None:
+            search.inputs = replace(self.inputs, total=total)
+        else:
+            search.curves = replace(self.curves, folds=replace(self.curves.folds, total=total))
+        return search
+
     @property
     def folds(self) -> Folds:
         """Statistics of the features that all members share: curves and inputs, or inputs on one scale."""
@@ -79,7 +97,11 @@ class Search:
     @property
     def observations(self) -> Array:
         """Held-out rows (T,); those of one time or one group are one."""
-        rows = np.maximum(sum(part.n for part in self.lines.held_out), TINY)
+        if self.rows is None:
+            rows = np.maximum(sum(part.n for part in self.lines.held_out), TINY)
+        else:  # weights of working targets are no numbers of rows
+            held_out = self.rows.codes[self.rows.fold >= 0]
+            rows = np.maximum(np.bincount(held_out, minlength=self.lines.total.n_tasks), TINY)
         return rows if self.lines.distinct is None else rows * self.lines.distinct
 
     # --- trying
@@ -87,7 +109,8 @@ class Search:
     @property
     def races(self) -> bool:
         """Whether the first fold alone decides about members that lose there by far: among many tasks."""
-        return self.lines.total.n_tasks >= MANY and not self.lines.in_time and bool(self.tried)
+        many = self.lines.total.n_tasks >= MANY and self.rows is None
+        return many and not self.lines.in_time and bool(self.tried)
 
     def add(self, members: Iterable[Member]) -> None:
         """Try members on every fold; among many tasks those on the first fold alone that lose there by far."""
@@ -199,6 +222,8 @@ class Search:
         Tasks of few rows have small errors by chance where that member happens to be good, and would then weigh most.
         So their variances are drawn towards that of all tasks.
         """
+        if self.rows is not None:  # a loss of a row is one of likelihood, whatever its task: none rules the others
+            return np.ones(self.lines.total.n_tasks)
         best = min((key for key, (m, _) in self.tried.items() if not m.has_graph and not m.yardstick), key=self.error)
         errors = self.tried[best][1].errors
         seen = errors.task_rows > TINY
@@ -212,14 +237,24 @@ class Search:
         return weight
 
     def cross_errors(self, keys: list[str]) -> CrossErrors:
-        """Those of some members, from statistics."""
+        """Those of some members, from statistics; in a family with the losses of rows."""
+        if self.rows is not None:
+            return CrossLosses.of_predictors(keys, self._predictors(keys, self.rows), self.rows, len(self.folds))
         lines = (self._in_common(keys, f) for f in range(len(self.folds)))
         return CrossErrors.of_coefficients(keys, self.folds.held_out, lines)
 
     def cross_errors_with(self, keys: list[str], key: str, prediction: Array, data: TaskRows) -> CrossErrors:
         """The same together with other predictions of the rows of `data`, NaN where these are never held out."""
-        residuals = np.full((len(keys) + 1, len(data.y)), np.nan)
-        residuals[-1] = data.y - prediction
+        predictors = np.vstack([self._predictors(keys, data), prediction])
+        keys = [*keys, key]
+        if self.rows is not None:
+            return CrossLosses.of_predictors(keys, predictors, data, len(self.folds))
+        shape = len(self.folds), len(data.labels)
+        return CrossErrors.of_predictions(keys, data.y - predictors, data.codes, data.fold, shape, data.weight)
+
+    def _predictors(self, keys: list[str], data: TaskRows) -> Array:
+        """What members (M, n) predict for rows by the fold that holds them out; NaN for those that none does."""
+        found = np.full((len(keys), len(data.y)), np.nan)
         for f in range(len(self.folds)):
             rows = np.flatnonzero(data.fold == f)
             W, c = self._in_common(keys, f)
@@ -227,9 +262,8 @@ class Search:
             X = inputs / self.scale if self.curves is None else self.curves.of_fold(f, inputs)
             codes = data.codes[rows]
             for m in range(len(keys)):
-                residuals[m, rows] = data.y[rows] - c[m, codes] - products(X, W[m], codes)
-        shape = len(self.folds), len(data.labels)
-        return CrossErrors.of_predictions([*keys, key], residuals, data.codes, data.fold, shape, data.weight)
+                found[m, rows] = c[m, codes] + products(X, W[m], codes)
+        return found
 
     def _in_common(self, keys: list[str], f: int) -> tuple[Array, Array]:
         """Slopes (M, T, D) and intercepts (M, T) by which members predict what fold f holds out, in common features."""

@@ -21,6 +21,7 @@ from kinfolk.methods.splines import SplineFeatures
 from kinfolk.methods.trunk import CATEGORIES, LEAVES, BoostedTrees, Trunk
 from kinfolk.methods.walks import Walk
 from kinfolk.rows.columns import CYCLES, RULES, TableRules, names_of
+from kinfolk.rows.families import FAMILIES
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.schema import Columns
 from kinfolk.rows.table import Schema, TaskFacts
@@ -154,6 +155,7 @@ def _check_fitted(model: Model, sizes: dict[str, int]) -> None:
     )
     require(model.gram is None or not (model.seen & (model.gram.n == 0)).any(), "which tasks had rows")
     require(isinstance(model.stream, Stream | None), "what a search goes on from")
+    _check_target(model)
     _check_extras(model.extras, sizes)
     require(model.columns is not None, "a model without a table")
     assert model.columns is not None
@@ -166,6 +168,17 @@ def _check_fitted(model: Model, sizes: dict[str, int]) -> None:
     if later is not None:
         require(later.after is not None and 0 <= later.after[0] < inputs, "the input that orders later rows")
         require(np.array_equal(later.labels, model.labels) and later.beyond is None, "later rows of other tasks")
+
+
+def _check_target(model: Model) -> None:
+    """A family that there is, and as many models beside each other as there are classes."""
+    require(model.family in FAMILIES, "the family of the targets")
+    classes = 0 if model.classes is None else len(model.classes)
+    require(classes == 0 or model.family == "binomial", "the family of classes")
+    require(len(model.by_class) == (classes if classes > 2 else 0), "the models of the classes")
+    for one in model.by_class:
+        require(one.classes is None and np.array_equal(one.labels, model.labels), "the models of the classes")
+        require(one.family == model.family, "the models of the classes")
 
 
 def _check_bound(bound: Bound, sizes: dict[str, int]) -> None:

@@ -10,11 +10,14 @@ from sklearn import compose, decomposition, feature_selection, impute, kernel_ap
 from kinfolk.declared import DECLARED
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.rbf import RBFFeatures
-from kinfolk.methods.registry import all_methods
+from kinfolk.methods.registry import all_classifiers, all_methods
 from kinfolk.methods.splines import SplineFeatures
 from kinfolk.rows.columns import TableRules
 
-MODELS: dict[str, type[MultiTaskRegressor]] = {method.__name__: method for method in all_methods().values()}
+MODELS: dict[str, type[MultiTaskRegressor]] = {
+    **{method.__name__: method for method in all_methods().values()},
+    **all_classifiers(),
+}
 
 # Transformers whose fitted state is numbers, texts and arrays.
 TRANSFORMERS: dict[str, type[Any]] = {

@@ -35,10 +35,11 @@ def private_model(model: Model) -> Model:
     bare = without_rare(model)
     bound = None if bare.bound is None else bare.bound.changed(_bare)
     beyond = None if bare.beyond is None else _bare(bare.beyond)
+    by_class = tuple(_bare(one) for one in bare.by_class)
     structure = bare.structure
     if getattr(structure, "points", None) is not None:  # these hold the covariance of the inputs
         structure = replace(structure, points=None)  # type: ignore[type-var]
-    return replace(_bare(bare), structure=structure, bound=bound, beyond=beyond)
+    return replace(_bare(bare), structure=structure, bound=bound, beyond=beyond, by_class=by_class)
 
 
 def _bare(model: Model) -> Model:
@@ -84,16 +85,9 @@ def _blind(model: Model, always: NDArray[np.intp], never: NDArray[np.intp], tran
     columns = model.columns and replace(model.columns, transformer=transformer)
     bound = None if model.bound is None else _blind_bound(model.bound.changed(change), zeros)
     beyond = None if model.beyond is None else change(model.beyond)
-    return replace(
-        model,
-        coef=coef,
-        intercept=intercept,
-        population=population,
-        columns=columns,
-        bound=bound,
-        beyond=beyond,
-        facts=facts,
-    )
+    by_class = tuple(map(change, model.by_class))
+    lines = {"coef": coef, "intercept": intercept, "population": population, "facts": facts}
+    return replace(model, **lines, columns=columns, bound=bound, beyond=beyond, by_class=by_class)
 
 
 def _inputs(model: Model) -> int:
@@ -124,9 +118,10 @@ def _check_tasks(model: Model) -> None:
     assert gram is not None
     least = max(LEAST_ROWS, own_coefficients(model) + SPARE_ROWS)
     same = (np.abs(np.diagonal(gram.G, axis1=1, axis2=2)).sum(axis=1) == 0) & (gram.yy == 0)
-    small = np.flatnonzero((gram.n > 0) & ((gram.n < least) | same))
+    rows = model.rows
+    small = np.flatnonzero((rows > 0) & ((rows < least) | same))
     if len(small):
-        shown = ", ".join(f"{gram.labels.tolist()[t]!r} ({gram.n[t]:g})" for t in small[:5])
+        shown = ", ".join(f"{gram.labels.tolist()[t]!r} ({rows[t]:g})" for t in small[:5])
         raise ModelFileError(
             f"private=True refuses {counted(len(small), 'task')} with fewer than {least} different rows: {shown}. Of "
             f"fewer than {LEAST_ROWS}, or than {SPARE_ROWS} more than the {own_coefficients(model)} coefficients that "

@@ -159,6 +159,12 @@ class GraphCoupling:
         graph = graph_of_weights(V * self.penalty.scale, **self.penalty.graph_terms, start=start)
         return replace(self, adjacency=graph.value)
 
+    def block(self, unknowns: slice) -> GraphCoupling:
+        """The same for some of the unknowns, along the graph of all."""
+        own = {name: getattr(self.penalty, name)[unknowns] for name in ("scale", "shrinkage")}
+        ridge = self.penalty.ridge[unknowns, unknowns]
+        return replace(self, penalty=replace(self.penalty, ridge=ridge, **own))
+
     def certificates(self, equations: NormalEquations, V: Array) -> dict[str, float]:
         """The optimality conditions of the graph step."""
         return self.problem(equations).of_graph_step(self.adjacency, V, None)

@@ -12,6 +12,7 @@ The last term is the level, which `graph_metric="shape"` leaves out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,16 @@ def shown_graph(gram: GramStats, coef: Array, intercept: Array, recipe: Recipe) 
         coef, intercept = _coefficients_that_differ(gram, recipe)
     points = shown_points(gram, coef, intercept, recipe.graph_metric)
     step = graph_of_points(points, recipe.neighbors or usual_neighbors(T), recipe.self_loops)
+    return TaskGraph(step.value, gram.labels, points), {"shown_gap": step.residual, "shown_certified": step.certified}
+
+
+def shown_graph_of_classes(
+    classes: Sequence[tuple[GramStats, Array, Array]], recipe: Recipe
+) -> tuple[TaskGraph, dict[str, float]]:
+    """The same of several classes, each with statistics and coefficients: distances add up over classes."""
+    gram = classes[0][0]
+    points = np.hstack([shown_points(*one, recipe.graph_metric) for one in classes])
+    step = graph_of_points(points, recipe.neighbors or usual_neighbors(gram.n_tasks), recipe.self_loops)
     return TaskGraph(step.value, gram.labels, points), {"shown_gap": step.residual, "shown_certified": step.certified}
 
 

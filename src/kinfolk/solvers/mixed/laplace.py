@@ -21,10 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import polygamma, psi
 
-from kinfolk.rows.families import Family
+from kinfolk.rows.families import FLAT, Family
 from kinfolk.rows.gram import TINY, Array
 from kinfolk.solvers.batched import inverse_definite
 from kinfolk.solvers.mixed.modes import (
@@ -66,6 +66,9 @@ class LaplaceModel:
     converged : whether `residual` is within the tolerance
     history : what is maximised, by step: the log-likelihood, less next to nothing for a vague prior on all effects
     fixed_covariance : (d + 1, d + 1), of the errors of (beta, intercept), with variances as they are
+    response, weight : (n,), working targets and weights by row, offsets included: with the variances as they are, the
+        linear mixed model of these has the same fixed effects. Its random effects are the means of those of this model
+        to the order of the approximation, which lie beside the modes as -S c_t / 2
     """
 
     family: Family
@@ -82,6 +85,8 @@ class LaplaceModel:
     converged: bool
     history: Array
     fixed_covariance: Array
+    response: Array
+    weight: Array
     _covariances: Array
 
     @property
@@ -90,11 +95,6 @@ class LaplaceModel:
         W = np.tile(self.beta, (len(self.v), 1))
         W[:, self.random] += self.u
         return W, self.intercept + self.v
-
-    def response(self, X: Array, task: NDArray[np.intp], offset: ArrayLike = 0.0) -> Array:
-        """Means of the targets of rows of these tasks."""
-        W, c = self.conditional
-        return self.family.mean(np.einsum("nd,nd->n", X, W[task]) + c[task] + offset)
 
     def covariance(self, tasks: NDArray[np.intp]) -> Array:
         """Covariances (m, k, k) of the effects of some tasks given their rows, with beta and variances as they are."""
@@ -381,6 +381,21 @@ def _off_walls(problem: _Problem, state: _State, tol: float) -> _State:
     return state
 
 
+def _working(problem: _Problem, state: _State) -> tuple[Array, Array]:
+    """Working targets eta + (r - a / 2) / W and weights W times the dispersion, in the order of the table."""
+    _, s, shape = problem.split(state.unknowns)
+    modes = state.modes
+    rows = problem.targets.rows
+    inverse = solve_tasks(modes.H, np.broadcast_to(np.diag(s), modes.H.shape))
+    q = rows.quadratic(s[:, None] * inverse)
+    W = np.maximum(modes.curve.weight, FLAT * modes.curve.weight.mean())
+    response = np.empty_like(q)
+    response[rows.order] = modes.eta + modes.curve.slope / W - q * problem.targets.family.bend(modes.eta) / 2
+    weight = np.empty_like(q)
+    weight[rows.order] = W / shape
+    return response, weight
+
+
 def _in_units(
     problem: _Problem, state: _State, family: Family, random: NDArray[np.bool_], residual: float, tasks: int
 ) -> LaplaceModel:
@@ -392,6 +407,7 @@ def _in_units(
     u[rows.tasks] = state.modes.b * unit
     C = np.tile(np.diag(unit**2), (tasks, 1, 1))
     C[rows.tasks] = unit[:, None] * solve_tasks(state.modes.H, np.broadcast_to(np.diag(unit), state.modes.H.shape))
+    response, weight = _working(problem, state)
     # beta = fixed / scale, and the intercept is that at x = 0.
     back = np.diag(1 / np.append(problem.scale, 1.0))
     back[-1, :-1] = -problem.centre / problem.scale
@@ -411,5 +427,7 @@ def _in_units(
         converged=False,
         history=np.array([]),
         fixed_covariance=back @ inverse_definite(_fixed_information(problem, state)) @ back.T,
+        response=response,
+        weight=weight,
         _covariances=C,
     )
