@@ -477,6 +477,9 @@ def judged_gains(model: Model) -> dict[str, Gain] | None:
 def _remarks(model: Model) -> list[str]:
     """Sentences about the parts of a model: graph, curves, trees, time."""
     sentences = [] if model.report is None else _remarks_of_search(model, model.report)
+    if model.parameter("cv") == "tasks" and model.held_out is not None:
+        error = float(np.nanmean(model.held_out.errors))
+        sentences.insert(0, f"A {task_word(model)} without any rows is predicted with an error of {error:.3g}.")
     sentences += facts_sentences(model)
     explained = explained_share(model)
     if explained > GIVEN_AWAY:

@@ -286,7 +286,8 @@ def _with_lone(model: Model, rows: WorkingRows, lone: NDArray[np.bool_]) -> Mode
     if lone.any():
         slopes = among.population.coef
         single = rows.take(lone[rows.codes])
-        beside = replace(single, offset=single.offset + single.X @ slopes).with_levels_of_all(lone)
+        known_of = 0.0 if model.facts is None else model.facts.of_rows(single.X)
+        beside = replace(single, offset=single.offset + single.X @ slopes + known_of).with_levels_of_all(lone)
         intercept[lone] = beside.levels()[lone]
     noise = None if model.gram is None else model.gram.dispersion
     gram = among.gram if model.gram is None or lone.any() or not known.all() else model.gram
