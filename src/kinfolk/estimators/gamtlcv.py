@@ -346,8 +346,10 @@ class GAMTLCV(GraphRegressor):
         """What `learn` finds on all rows; classes and counts are fitted to the working targets that it then has."""
         if data is None or data.pilots is None:
             return replace(learn(None), trunk=trunk)
+        total = stream.total_with(curves)
         rows = data.observed(slice(None), features_of(data, curves)[:])
-        return settled(learn, replace(rows, roles=stream.total_with(curves).roles), data.pilots[-1], trunk)
+        rows = replace(rows, roles=total.roles, names=total.feature_names)
+        return settled(learn, rows, data.pilots[-1], trunk)
 
     def keep(self, model: Model, columns: Columns) -> Self:
         """Become the estimator of a fitted model; curves that take part are functions of the columns."""
@@ -397,7 +399,8 @@ class GAMTLCV(GraphRegressor):
         """All members that see straight lines, tried on the folds; those of classes and counts are judged by rows."""
         self._check_axes()
         rows = folds.total.n.sum()
-        if any(held_out.n.sum() >= rows for held_out in folds.held_out):
+        # Weights of working targets differ from fold to fold, and are no numbers of rows.
+        if self.target.is_plain and any(held_out.n.sum() >= rows for held_out in folds.held_out):
             raise ValueError(f"got n_samples={rows:g} in one fold: cross-validation needs rows in at least 2 folds")
         judged = None if self.target.is_plain else data
         search = Search(folds, self.n_jobs, self.callback, judged)

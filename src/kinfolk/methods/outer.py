@@ -301,14 +301,16 @@ def settled(learn: Callable[[GramStats], Model], rows: WorkingRows, eta: Array, 
 
     This is for mixtures, which have no objective of their own: the end is where a fit predicts what its targets were
     made at, and the model is a linear map of the working targets that it has. A task whose rows are all at one end of
-    their range has a level by half an event at the rate of all.
+    their range has a level by half an event at the rate of all, and slopes a prior that is worth one row: inputs that
+    separate classes have no others.
     """
     rows = rows.with_levels_of_all(rows.one_sided())
     eta = np.append(eta, rows.family.predictor(rows.y[len(eta) :]))
     last = np.inf
+    ridge = rows.gram(eta).worth_of_a_row(rows.counts())
     for _ in range(MIXTURE_ROUNDS):
         z, w = rows.working(eta)
-        model = replace(learn(rows.summed(z, w)), trunk=trunk)
+        model = replace(learn(rows.summed(z, w).with_ridge(ridge)), trunk=trunk)
         step = model.predictor(rows.X, rows.codes) + rows.offset - eta
         size = np.sqrt(float(w @ step**2) / max(float(w @ (z - eta) ** 2), TINY))
         if size <= MIXTURE_SETTLED:

@@ -300,6 +300,19 @@ class GramStats:
         G = np.broadcast_to(A.T @ G @ A, self.G.shape)
         return replace(self, x_mean=self.x_mean @ A, G=G, b=self.b @ A, span=None)
 
+    def worth_of_a_row(self, rows: Array) -> Array:
+        """What a row says about every slope, (T, d) in the units of G: shared out among tasks of so many `rows` (T,)."""
+        away = self.x_mean - self.mean_features()
+        squares = np.einsum("tjj->j", self.G) + self.n @ away**2
+        return rows[:, None] / rows.sum() ** 2 * squares
+
+    def with_ridge(self, ridge: Array) -> GramStats:
+        """The statistics with a ridge (T, d) on slopes, as if rows had told that they are 0."""
+        d = np.arange(self.n_features)
+        G = self.G.copy()
+        G[:, d, d] += ridge
+        return replace(self, G=G)
+
     def mean_features(self) -> Array:
         """Means of the features (d,) over the rows of all tasks."""
         return np.asarray(self.n @ self.x_mean / max(float(self.n.sum()), TINY))

@@ -238,7 +238,14 @@ class TaskRows:
 
         whole = of(self.X)
         by_fold = self.learned is not None or self.gaps or self.pilots is not None
-        return folds_as_seen(whole, lambda f: of(self.inputs(f), f)) if by_fold else whole
+        seen = folds_as_seen(whole, lambda f: of(self.inputs(f), f)) if by_fold else whole
+        return seen if self.pilots is None else self._with_prior(seen)
+
+    def _with_prior(self, folds: Folds) -> Folds:
+        """Folds of a family whose training parts have a prior on slopes that is worth one row."""
+        ridge = folds.total.worth_of_a_row(np.bincount(self.codes, minlength=len(self.labels)))
+        own = tuple(folds.training(f).with_ridge(ridge) for f in range(len(folds)))
+        return replace(folds, total=folds.total.with_ridge(ridge), own=own)
 
 
 @holds(folds="record T")
