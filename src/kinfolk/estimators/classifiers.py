@@ -253,8 +253,9 @@ class GAMTLClassifierCV(MultiTaskClassifier, GAMTLCV):
             self.model_ = replace(self.model_, classes=rows.classes)
             return self
         models = []
-        for k in range(K):
-            one = replace(rows, y=np.where(seen, rows.y == k, np.nan))
+        for k, label in enumerate(rows.classes.tolist()):
+            names = np.array([f"other than {label}", str(label)])
+            one = replace(rows, y=np.where(seen, rows.y == k, np.nan), classes=names)
             models.append(super().fit_rows(one, groups, streams=streams).model_)
         self.model_ = replace(models[0], classes=rows.classes, by_class=tuple(models))
         return self

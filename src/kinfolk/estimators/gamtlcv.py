@@ -331,6 +331,7 @@ class GAMTLCV(GraphRegressor):
         with limited_threads(*folds.total.b.shape):
             if nothing:
                 model = self._fitted(lambda gram: self.whole_model(gram or folds.total, folds), data, stream, None)
+                model = _among_all(model, folds.total)
             else:
                 model = self._learn_from(stream, columns, data, trunk)
         return replace(model, method=self.unfitted())
@@ -380,13 +381,13 @@ class GAMTLCV(GraphRegressor):
             X = features_of(data, curves)
             fitted = fit_trees(trial, choice.mixture.trees, choice.mixture.task_trees, X, data)
         model = self._fitted(lambda gram: self._model_of_choice(choice, gram), data, stream, curves, fitted)
-        model = model.among(stream.total_with(curves))
+        model = _among_all(model, stream.total_with(curves))
         if curves is None and model.trunk is None:
             return model
 
         straight = self._fitted(lambda gram: learn(lines.at(gram), choice.lines, None), data, stream, None)
         straight = replace(
-            straight.among(stream.folds.total),
+            _among_all(straight, stream.folds.total),
             held_out=HeldOut(choice.lines.errors.by_task(), None, lines.lines.trained_on),
             structure=None,
             course=None,
@@ -468,6 +469,13 @@ class GAMTLCV(GraphRegressor):
         for name in ("neighbors", "strengths", "ridges", "anchors", "metrics"):
             if not np.size(getattr(self, name)):
                 raise ValueError(f"{name} is empty: give at least one value to try")
+
+
+def _among_all(model: Model, total: GramStats) -> Model:
+    """The model among all tasks; one of working targets keeps those that it has."""
+    if model.target.is_plain or model.gram is None:
+        return model.among(total)
+    return model.among(model.gram.reindex(total.labels))
 
 
 def with_report(model: Model, **changes: Any) -> Model:

@@ -81,6 +81,10 @@ class CrossErrors:
         """Sums over folds (T, M, M)."""
         return np.asarray(self.E.sum(axis=0))
 
+    def around(self, shares: Array) -> CrossErrors:
+        """Those by which the mixture with these shares can be made better; squared errors are the same everywhere."""
+        return self
+
     def errors_of(self, key: str) -> Errors:
         """Held-out errors of one member."""
         m = self.keys.index(key)
@@ -107,10 +111,30 @@ class CrossLosses(CrossErrors):
     @classmethod
     def of_predictors(cls, keys: Sequence[str], predictors: Array, data: TaskRows, k: int) -> CrossLosses:
         """From predictors (M, n) of rows that k folds hold out."""
-        z, weight = data.as_held_out()
+        return cls._of(keys, predictors, data, k, *data.as_held_out())
+
+    @classmethod
+    def _of(
+        cls, keys: Sequence[str], predictors: Array, data: TaskRows, k: int, z: Array, weight: Array | None
+    ) -> CrossLosses:
+        """With working targets and their weights."""
         shape = k, len(data.labels)
         found = CrossErrors.of_predictions(keys, z - predictors, data.codes, data.fold, shape, weight)
         return cls(found.keys, found.E, found.rows, predictors, data)
+
+    def around(self, shares: Array) -> CrossLosses:
+        """Those of working targets at the predictors of a mixture, near which they have the shape of its losses."""
+        data = self.data
+        held_out = data.fold >= 0
+        eta = np.where(held_out, self._predictor(shares), 0.0)
+        offset = np.zeros(len(eta)) if data.offset is None else data.offset
+        z, weight = data.family.working(data.y, eta + offset, data.weight)
+        return self._of(self.keys, self.predictors, data, len(self.rows), z - offset, weight)
+
+    def _predictor(self, shares: Array) -> Array:
+        """That of a mixture (n,) without offsets; NaN for rows that are never held out."""
+        by_task = np.broadcast_to(shares, (self.rows.shape[1], len(self.keys)))
+        return np.einsum("nm,mn->n", by_task[self.data.codes], self.predictors)
 
     def among(self, keys: Sequence[str]) -> CrossLosses:
         """Those of some members."""
@@ -128,7 +152,7 @@ class CrossLosses(CrossErrors):
         k, T = self.rows.shape
         judged = np.flatnonzero(data.fold >= 0)
         codes = data.codes[judged]
-        eta = np.einsum("nm,mn->n", np.broadcast_to(shares, (T, len(self.keys)))[codes], self.predictors[:, judged])
+        eta = self._predictor(shares)[judged]
         eta += 0.0 if data.offset is None else data.offset[judged]
         weight = np.ones(len(judged)) if data.weight is None else data.weight[judged]
         cell = codes + T * data.fold[judged]

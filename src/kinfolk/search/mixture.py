@@ -20,6 +20,7 @@ from kinfolk.search.errors import Errors
 from kinfolk.search.members import OWN, TREES, Member
 from kinfolk.search.shares import best_mixture, own_ridge_shares
 from kinfolk.search.tries import Search
+from kinfolk.solvers.tolerances import SHARE_STEPS
 
 LEAST_SHARE = 0.02  # what has less costs a fit and says nothing
 
@@ -56,14 +57,16 @@ class Mixture:
 
 def mixture_of(search: Search, E: CrossErrors, weight: Array) -> Mixture:
     """The mixture of the members of E with the least weighted held-out error, and what every task makes of it."""
-    by_task = E.by_task()
-    shares = best_mixture(by_task, weight)
-    shares = np.where(shares > LEAST_SHARE, shares, 0.0)
-    shares = shares / shares.sum()
-    own = np.eye(len(shares))[E.keys.index(OWN)]
-    away = own_ridge_shares(by_task, shares, own, search.observations)
-    task_shares = shares + away[:, None] * (own - shares)
+    shares, task_shares = _shares(search, E, weight)
     errors = E.errors(task_shares)
+    near = E.around(task_shares)
+    for _ in range(SHARE_STEPS if near is not E else 0):
+        others = _shares(search, near, weight)
+        better = E.errors(others[1])
+        if not better.pooled() < errors.pooled():
+            break
+        (shares, task_shares), errors = others, better
+        near = E.around(task_shares)
 
     kept = [m for m, key in enumerate(E.keys) if key != TREES and (task_shares[:, m] > 0).any()]
     is_trees = np.array([key == TREES for key in E.keys])
@@ -75,6 +78,17 @@ def mixture_of(search: Search, E: CrossErrors, weight: Array) -> Mixture:
         task_shares = _among_themselves(task_shares)
     members = [search.tried[E.keys[m]][0] for m in kept]
     return Mixture(list(E.keys), members, shares, task_shares, errors, trees, task_trees)
+
+
+def _shares(search: Search, E: CrossErrors, weight: Array) -> tuple[Array, Array]:
+    """Shares (M,) for a new task, and (T, M) for those of the folds."""
+    by_task = E.by_task()
+    shares = best_mixture(by_task, weight)
+    shares = np.where(shares > LEAST_SHARE, shares, 0.0)
+    shares = shares / shares.sum()
+    own = np.eye(len(shares))[E.keys.index(OWN)]
+    away = own_ridge_shares(by_task, shares, own, search.observations)
+    return shares, shares + away[:, None] * (own - shares)
 
 
 def _among_themselves(shares: Array) -> Array:

@@ -16,3 +16,4 @@ GRAPH_ROUGH = 1e-5  # the same of graphs that are tried on folds or whose edges 
 GRAPH_CHANGE = 1e-8  # change per iteration at which the first-order graph step stops
 MIXED_MODEL = 1e-3  # of mixed models that give a scale, a shape or a member of a mixture: they are estimates themselves
 WEIGHTS_RESIDUAL = 1e-10  # of the weight step: it moves the objective, which is compared, by about its square
+SHARE_STEPS = 5  # of Newton's to the shares of least loss among classes and counts; they end once it does not fall
