@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -81,6 +81,18 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskRegressor):
         if isinstance(rows, SoftmaxRows):
             return fit_classes(self, rows, folds)
         return super().learn_rows(rows, folds)
+
+    def adopt(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Attach new tasks, whose labels are among those of fit; see `GAMTL`."""
+        known = as_model(self).classes
+        assert known is not None
+        classes, codes, _ = classes_of(y)
+        strange = ~np.isin(classes, known)
+        if strange.any():
+            raise ValueError(f"adopt got the class {classes[strange].tolist()[0]!r}, but fit saw {known.tolist()[:8]}")
+        seen = ~np.isnan(codes)
+        codes[seen] = np.searchsorted(known, classes)[codes[seen].astype(np.intp)]
+        return super().adopt(X, codes, sample_weight)
 
     def decision_function(self, X: Any) -> Array:
         """The linear predictor of the second class; of several classes that of each, along a last axis."""

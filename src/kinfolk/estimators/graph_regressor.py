@@ -13,10 +13,15 @@ from kinfolk.methods.change import adopted, dropped, solved_anew, task_positions
 from kinfolk.methods.method import Face, MultiTaskRegressor
 from kinfolk.methods.model import Model, as_model
 from kinfolk.methods.parameters import parameters
+from kinfolk.methods.search_report import ByTask
 from kinfolk.methods.trunk import is_regressor
-from kinfolk.rows.gram import Array
+from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.schema import Columns
 from kinfolk.rows.table import Rows
+
+ADOPTING = 50  # steps of the predictor of new tasks, whose graph and coefficients follow
+ADOPTED = 1e-8  # a step that ends them
+FARTHEST_STEP = 3.0  # of the predictor of a row: working targets are good near by
 
 
 def may_stream(method: Any) -> bool:
@@ -125,24 +130,56 @@ class GraphRegressor(MultiTaskRegressor):
         if known.any():
             name = new.labels[known].tolist()[0]
             raise ValueError(f"task {name!r} is known already: drop() it first, or use partial_fit to add rows to it")
-        # A single row, which its intercept takes, says nothing about neighbours: such a task stands beside the graph.
-        lone = new.lone() & self.needs_two_rows()
-        grown = model if lone.all() else adopted(model, new.select(~lone))
+        if self.works_on_rows:
+            new = self._working_targets(model, replace(rows, classes=model.classes), features)
+        grown = self._grown(model, new)
+        if "rows_" in grown.extras:
+            counted = grown.extras["rows_"].values.copy()
+            counted[np.searchsorted(grown.labels, new.labels)] = np.bincount(rows.targets().codes)
+            grown = replace(grown, extras=grown.extras | {"rows_": ByTask(counted)})
         gram = grown.gram
-        if gram is None or lone.any():
-            gram = old + new
+        assert gram is not None
         stream = model.stream
         if stream is not None:
             inputs = replace(model.columns, basis=None).features(rows.table)
             stream = stream.plus(rows, inputs, random_state=self.random_state)
         columns = model.columns.including(rows.table).with_labels(gram.labels)
-        grown = replace(grown.among(gram), columns=columns, stream=stream)
+        grown = replace(grown, columns=columns, stream=stream)
 
         def too(other: Model) -> Model:
             return self._with_new_tasks(other, X, y, sample_weight)
 
         beyond = None if model.beyond is None else too(model.beyond)
         return replace(grown, beyond=beyond, bound=None if model.bound is None else model.bound.changed(too))
+
+    def _grown(self, model: Model, new: GramStats) -> Model:
+        """A model with the tasks of these statistics."""
+        # A single row, which its intercept takes, says nothing about neighbours: such a task stands beside the graph.
+        lone = new.lone() & self.needs_two_rows()
+        grown = model if lone.all() else adopted(model, new.select(~lone))
+        gram = grown.gram
+        if gram is None or lone.any():
+            gram = model.statistics("adopt") + new
+        return grown.among(gram)
+
+    def _working_targets(self, model: Model, rows: Rows, features: Array) -> GramStats:
+        """Statistics of new tasks at the predictor that a model with them has."""
+        if model.by_class:
+            raise ValueError("adopt takes two classes: fit the rows of all tasks again")
+        names = None if model.gram is None else model.gram.feature_names
+        working = self.working_rows(rows, features, names)
+        working = working.with_levels_of_all(working.one_sided())
+        population = model.population
+        T = len(working.labels)
+        eta = working.predictor(np.tile(population.coef, (T, 1)), np.full(T, population.intercept))
+        for _ in range(ADOPTING):
+            grown = self._grown(model, working.gram(eta))
+            at = np.searchsorted(grown.labels, working.labels)
+            step = working.predictor(grown.coef[at], grown.intercept[at]) - eta
+            eta = eta + np.clip(step, -FARTHEST_STEP, FARTHEST_STEP)
+            if np.abs(step).max() <= ADOPTED:
+                break
+        return working.gram(eta)
 
     def drop(self, tasks: Sequence[Any]) -> Self:
         """Remove tasks with their statistics and edges; the others keep their coefficients."""

@@ -68,6 +68,7 @@ def dropped(model: Model, tasks: Positions) -> Model:
         trunk=None if model.trunk is None else model.trunk.taken(kept),
         bound=None if model.bound is None else model.bound.changed(lambda lines: dropped(lines, tasks)),
         beyond=None if model.beyond is None else dropped(model.beyond, tasks),
+        by_class=tuple(dropped(one, tasks) for one in model.by_class),
     )
     return with_shown_graph(smaller)
 
