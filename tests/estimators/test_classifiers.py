@@ -213,7 +213,7 @@ def test_new_tasks_are_adopted_by_their_labels():
     model = GAMTLClassifier(task="who").fit(X[old], y[old])
     model.adopt(X[~old], y[~old])
     assert model.score(X, y) > 0.75 and len(model.tasks_) == 6
-    with pytest.raises(ValueError, match="adopt got the class 'maybe'"):
+    with pytest.raises(ValueError, match="y has the class 'maybe'"):
         model.adopt(X[~old].assign(who="new"), np.full((~old).sum(), "maybe"))
     several = GAMTLClassifier(task="who").fit(*table(K=3))
     assert len(several.drop(["t0"]).tasks_) == 5 and several.predict_proba(X[~old]).shape == (40, 3)

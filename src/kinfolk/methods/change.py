@@ -18,8 +18,12 @@ from kinfolk.methods.search_report import ByTask
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.table import task_codes
+from kinfolk.rows.working import WorkingRows
 
 Positions = NDArray[np.intp]
+ADOPTING_ROUNDS = 50  # of working targets of new tasks
+ADOPTED = 1e-8  # of a predictor: a step that ends these rounds
+FARTHEST_STEP = 3.0  # of the predictor of a row
 
 
 def adopted(model: Model, new: GramStats) -> Model:
@@ -43,6 +47,25 @@ def adopted(model: Model, new: GramStats) -> Model:
         columns=None if model.columns is None else model.columns.with_labels(gram.labels),
     )
     return with_shown_graph(adopting)
+
+
+def working_statistics(model: Model, new: WorkingRows) -> GramStats:
+    """Statistics of the working targets of new tasks, at the predictors that they have once they are adopted."""
+    if model.by_class:
+        raise ValueError("adopt takes numbers, counts and two classes: of more classes fit the rows of all tasks again")
+    new = new.with_levels_of_all(new.one_sided())
+    eta = new.X @ model.population.coef + model.population.intercept + new.offset
+    for _ in range(ADOPTING_ROUNDS):
+        gram = new.gram(eta)
+        grown = adopted(model, gram)
+        codes = np.searchsorted(grown.labels, new.labels)[new.codes]
+        following = grown.predictor(new.X, codes) + new.offset
+        moved = float(np.abs(following - eta).max(initial=0.0))
+        # Working targets are good near by.
+        eta = eta + np.clip(following - eta, -FARTHEST_STEP, FARTHEST_STEP)
+        if moved <= ADOPTED:
+            break
+    return gram
 
 
 def dropped(model: Model, tasks: Positions) -> Model:

@@ -273,6 +273,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         rows = read_rows(table, y, task=self.task, sample_weight=sample_weight, facts=self.facts, **targets)
         return rows if offset is None else replace(rows, offset=offset)
 
+    def as_targets(self, y: Any) -> Any:
+        """Targets of new rows as numbers."""
+        return y
+
     def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
         """Fit to rows that have been read and checked."""
         self._check_family()
