@@ -204,3 +204,16 @@ def test_the_tools_of_scikit_learn_work():
     assert calibrated.predict_proba(X).shape == (len(y), 2)
     tuned = TunedThresholdClassifierCV(clone(model), scoring="balanced_accuracy", cv=folds).fit(X, y == "yes")
     assert tuned.score(X, y == "yes") > 0.6
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_new_tasks_are_adopted_by_their_labels():
+    X, y = table()
+    old = X.who != "t5"
+    model = GAMTLClassifier(task="who").fit(X[old], y[old])
+    model.adopt(X[~old], y[~old])
+    assert model.score(X, y) > 0.75 and len(model.tasks_) == 6
+    with pytest.raises(ValueError, match="y has the class 'maybe'"):
+        model.adopt(X[~old].assign(who="new"), np.full((~old).sum(), "maybe"))
+    several = GAMTLClassifier(task="who").fit(*table(K=3))
+    assert len(several.drop(["t0"]).tasks_) == 5 and several.predict_proba(X[~old]).shape == (40, 3)

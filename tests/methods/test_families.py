@@ -118,7 +118,7 @@ def test_with_its_graph_held_the_fit_is_the_minimum_of_a_plain_program(family):
     found = minimize(objective, np.zeros(24), method="BFGS", options={"gtol": 1e-7, "maxiter": 2000})
     np.testing.assert_allclose(found.x, ours, atol=2e-5)  # as far as differences of function values tell
     assert objective(ours) <= found.fun + 1e-9 * abs(found.fun)
-    slopes, levels = half_gradient(model.model_ and model, X, y, 0.7)
+    slopes, levels = half_gradient(model, X, y, 0.7)
     assert np.abs(slopes).max() <= 1e-8
     assert np.abs(levels).max() <= 1e-8
 
@@ -277,3 +277,26 @@ def test_a_pilot_knows_tasks_without_rows_by_the_others():
     rows = WorkingRows.of(read_rows(X, y, task="who"), X[["a", "b", "c"]].to_numpy(), None, FAMILIES["binomial"])
     first = pilot(rows.take(rows.codes != 2))
     np.testing.assert_allclose(first.W[2], np.delete(first.W, 2, axis=0).mean(axis=0))
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_a_task_that_is_adopted_solves_its_own_conditions(family):
+    X, y = table(family)
+    old = X.who < 5
+    model = GAMTL(task="who", family=family, strength=1.0, ridge=0.7, self_loops=None).fit(X[old], y[old])
+    before = model.coef_.copy()
+    model.adopt(X[~old], y[~old])
+    assert (model.coef_[:5] == before).all() and model.tasks_.tolist() == list(range(6))
+    slopes, levels = half_gradient(model, X, y, 0.7)
+    assert np.abs(slopes[5]).max() <= 1e-7 and abs(levels[5]) <= 1e-7
+    assert np.isfinite(model.predict(X, return_std=True)).all()
+    model.drop([5])
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+def test_contributions_are_those_of_the_predictor():
+    X, y = table("binomial")
+    model = GAMTL(task="who", family="binomial").fit(X, y)
+    parts = model.contributions()
+    np.testing.assert_allclose(parts.coef.sum(axis=1), model.coef_, atol=1e-6)
+    np.testing.assert_allclose(parts.split(X).sum(axis=1), np.log(1 / (1 / model.predict(X) - 1)), atol=1e-6)

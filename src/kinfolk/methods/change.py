@@ -21,8 +21,9 @@ from kinfolk.rows.table import task_codes
 from kinfolk.rows.working import WorkingRows
 
 Positions = NDArray[np.intp]
-ADOPTING_ROUNDS = 20  # of working targets of new tasks
-ADOPTED = 1e-6  # of a predictor: a step that ends these rounds
+ADOPTING_ROUNDS = 50  # of working targets of new tasks
+ADOPTED = 1e-8  # of a predictor: a step that ends these rounds
+FARTHEST_STEP = 3.0  # of the predictor of a row
 
 
 def adopted(model: Model, new: GramStats) -> Model:
@@ -50,6 +51,8 @@ def adopted(model: Model, new: GramStats) -> Model:
 
 def working_statistics(model: Model, new: WorkingRows) -> GramStats:
     """Statistics of the working targets of new tasks, at the predictors that they have once they are adopted."""
+    if model.by_class:
+        raise ValueError("adopt takes numbers, counts and two classes: of more classes fit the rows of all tasks again")
     new = new.with_levels_of_all(new.one_sided())
     eta = new.X @ model.population.coef + model.population.intercept + new.offset
     for _ in range(ADOPTING_ROUNDS):
@@ -58,7 +61,8 @@ def working_statistics(model: Model, new: WorkingRows) -> GramStats:
         codes = np.searchsorted(grown.labels, new.labels)[new.codes]
         following = grown.predictor(new.X, codes) + new.offset
         moved = float(np.abs(following - eta).max(initial=0.0))
-        eta = following
+        # Working targets are good near by.
+        eta = eta + np.clip(following - eta, -FARTHEST_STEP, FARTHEST_STEP)
         if moved <= ADOPTED:
             break
     return gram
