@@ -362,13 +362,13 @@ class GAMTLCV(GraphRegressor):
             X = features_of(data, curves)
             fitted = fit_trees(trial, choice.mixture.trees, choice.mixture.task_trees, X, data)
         model = self._fitted(lambda gram: self._model_of_choice(choice, gram), data, stream, curves, fitted)
-        model = model.among(stream.total_with(curves))
+        model = _among(model, stream.total_with(curves))
         if curves is None and model.trunk is None:
             return model
 
         straight = self._fitted(lambda gram: learn(lines.at(gram), choice.lines, None), data, stream, None)
         straight = replace(
-            straight.among(stream.folds.total),
+            _among(straight, stream.folds.total),
             held_out=HeldOut(choice.lines.errors.by_task(), None, lines.lines.trained_on),
             structure=None,
             course=None,
@@ -463,3 +463,11 @@ def _time_input(rows: Rows, inputs: Array) -> int | None:
         return None
     used = ~np.isnan(rows.y) if rows.weight is None else ~np.isnan(rows.y) & (rows.weight > 0)
     return walk_column(inputs[used], rows.codes[used])
+
+
+def _among(model: Model, total: GramStats) -> Model:
+    """The model among all tasks; of classes and counts with statistics of the working targets that it ended with."""
+    among = model.among(total)
+    if model.gram is None or model.target.is_plain:
+        return among
+    return replace(among, gram=model.gram.reindex(total.labels))

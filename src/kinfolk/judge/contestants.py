@@ -72,7 +72,9 @@ def contestants(
     targets = targets or {}
     numbers = not any(value not in ("gaussian", None) for value in targets.values())
     if asked is None:
-        asked = [name for name, method in all_methods().items() if method.shares and (numbers or not method.only_numbers)]
+        asked = [
+            name for name, method in all_methods().items() if method.shares and (numbers or not method.only_numbers)
+        ]
         asked += [BOOSTING] if numbers and find_spec("lightgbm") is not None else []
         made = (_contestant(one, transformer, options, targets) for one in asked)
         return sorted(made, key=lambda one: one.simplicity)
@@ -81,9 +83,7 @@ def contestants(
     return [_contestant(one, transformer, options, targets) for one in dict.fromkeys(asked)]
 
 
-def _contestant(
-    asked: Any, transformer: Transformer, options: dict[str, Any], targets: dict[str, Any]
-) -> Contestant:
+def _contestant(asked: Any, transformer: Transformer, options: dict[str, Any], targets: dict[str, Any]) -> Contestant:
     if isinstance(asked, str):
         name = find_method(asked, extra=(BOOSTING,))
         if name == BOOSTING:
