@@ -23,9 +23,9 @@ from kinfolk.judge.verdict import verdict_of
 from kinfolk.memory import in_words
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.registry import all_methods
+from kinfolk.methods.remarks import kind_of_target
 from kinfolk.methods.search_report import Gain
 from kinfolk.progress import LONG, rest_of_fit
-from kinfolk.rows.families import family_for
 from kinfolk.rows.table import task_name
 from kinfolk.rows.texts import WORDS
 from kinfolk.sources.files import polars
@@ -104,7 +104,7 @@ def targets_of(options: argparse.Namespace, y: Any, console: Console) -> dict[st
     """The family of the targets, and the columns that are added to their linear predictor."""
     family = options.family
     if family == "auto":
-        family = family_for(np.asarray(y)) or "gaussian"
+        _, family = kind_of_target(np.asarray(y))
         console.note(f"--family auto takes {family!r} for these targets")
     return {"family": family, "exposure": options.exposure, "offset": options.offset}
 

@@ -214,8 +214,8 @@ class GAMTLClassifier(MultiTaskClassifier, GAMTL):
 class GAMTLClassifierCV(MultiTaskClassifier, GAMTLCV):
     """GAMTLCV for labels: everything chosen by cross-validated log-loss, and a guard for what does not help.
 
-    Two classes are fitted as `GAMTLCV(family="binomial")` fits them: lines, curves, the graph and boosted trees, each as
-    far as it lowers the log-loss of held-out rows. Of several classes each is fitted like this versus the rest, with
+    Two classes are fitted as `GAMTLCV(family="binomial")` fits them: lines, curves, the graph and boosted trees, each
+    as far as it lowers the log-loss of held-out rows. Of several classes each is fitted like this versus the rest, with
     what helps it, and probabilities are divided by their sum.
 
     Parameters

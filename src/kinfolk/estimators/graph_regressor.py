@@ -18,7 +18,8 @@ from kinfolk.methods.change import (
     with_shown_graph,
     working_statistics,
 )
-from kinfolk.methods.method import Face, MultiTaskRegressor
+from kinfolk.methods.given_graph import AlongGraph
+from kinfolk.methods.method import Face
 from kinfolk.methods.model import Model, as_model
 from kinfolk.methods.outer import observed
 from kinfolk.methods.parameters import parameters
@@ -38,7 +39,7 @@ def may_stream(method: Any) -> bool:
 
 
 @parameters
-class GraphRegressor(MultiTaskRegressor):
+class GraphRegressor(AlongGraph):
     """A method whose structure is a `TaskGraph` and whose model is a sum of linear maps."""
 
     edge_confidence = Face("kinfolk.explain", "edge_confidence")

@@ -303,7 +303,7 @@ def _columns(model: Model, groups: TaskGroups) -> dict[str, list[Any]]:
         errors = model.held_out.errors
         columns["error"] = [*errors.tolist(), float(np.nanmean(errors))]
         ridge = None if model.report is None else model.report.versus_ridge
-        if ridge is not None:
+        if ridge is not None and np.isfinite(ridge.errors).any():
             own = ridge.errors
             columns["alone"] = [*own.tolist(), float(np.nanmean(own))]
             gain = np.divide(own - errors, own, out=np.zeros_like(errors), where=own != 0)

@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from time import process_time
 from typing import Any, NoReturn
@@ -37,7 +37,7 @@ from kinfolk.progress import Callback, report
 from kinfolk.rows.columns import TableRules
 from kinfolk.rows.families import FAMILIES, Family
 from kinfolk.rows.schema import Columns, ruled
-from kinfolk.rows.splits import fold_of_rows, in_order, trains
+from kinfolk.rows.splits import fold_of_rows, in_order, trains, whole_tasks
 from kinfolk.rows.table import Rows
 from kinfolk.search.errors import Errors
 from kinfolk.words import counted, cut, decimals, html_table, percent
@@ -75,6 +75,7 @@ class Comparison:
     tuned : the model of gamtlcv for all rows, if it was judged: what a fit says of it is said here too
     constant : (T,), tasks whose target never varies
     family : of the targets, whose losses the errors are
+    new_tasks : whether whole tasks were held out
     """
 
     outcomes: Sequence[Outcome]
@@ -83,6 +84,7 @@ class Comparison:
     tuned: Model | None = None
     constant: NDArray[np.bool_] | None = None
     family: Family = FAMILIES["gaussian"]
+    new_tasks: bool = False
 
     @property
     def judged(self) -> dict[str, Errors]:
@@ -140,8 +142,22 @@ class Comparison:
         skipped = [f"{o.contestant.name}: {o.trouble}; skipped." for o in self.outcomes if o.errors is None]
         if not self.judged:
             return ["No method finished, so there is no verdict.", *skipped]
+        if self.new_tasks:
+            return [*self._for_new_tasks(), f"Use {self.use}{self._why()}.", *skipped]
         about = [self._sharing(), *self._chain(), *self._graph(), *self._for_whom()]
         return [*about, f"Use {self.use}{self._why()}.", *skipped]
+
+    def _for_new_tasks(self) -> list[str]:
+        """How well a task is predicted that nobody has seen."""
+        best = next(iter(self.judged))
+        sentence = f"A task without any rows is predicted with an error of {self.judged[best].tasks():.3g} by {best}"
+        if best == MEAN or MEAN not in self.judged:
+            return [f"{sentence}."]
+        gain = self.gain(best, MEAN)
+        return [
+            f"{sentence}: {percent(gain.mean, sign=True)} (standard error {percent(gain.standard_error)}) less than by "
+            "the mean of all tasks."
+        ]
 
     def _sharing(self) -> str:
         sharing = [name for name in self.judged if name not in (INDEPENDENT, MEAN)]
@@ -149,8 +165,9 @@ class Comparison:
             return "Whether sharing helps is not known: compare with independent and a method that shares."
         best = sharing[0]
         tasks = int((self.judged[INDEPENDENT].task_rows > 0).sum())
-        about = {"lines": self._methods[best].lines, "measure": self.family.measure}
-        return sharing_sentence(self.gain(best, INDEPENDENT), tasks, best, **about)
+        lines = self._methods[best].lines
+        measure = self.family.measure
+        return sharing_sentence(self.gain(best, INDEPENDENT), tasks, best, lines=lines, measure=measure)
 
     @property
     def gains(self) -> dict[str, Gain] | None:
@@ -177,8 +194,15 @@ class Comparison:
         ridge = self.judged[INDEPENDENT]
         names = self.names or [str(t) for t in range(len(ridge.task_rows))]
         chance = errors.chance_of_rise(ridge)
-        about = {"chance": chance, "constant": self.constant, "measure": self.family.measure}
-        verdict = Verdict.of(errors.by_task(), ridge.by_task(), names, self.gain(self.use, INDEPENDENT), **about)
+        verdict = Verdict.of(
+            errors.by_task(),
+            ridge.by_task(),
+            names,
+            self.gain(self.use, INDEPENDENT),
+            chance=chance,
+            constant=self.constant,
+            measure=self.family.measure,
+        )
         return [] if verdict is None else [f"With {self.use} {verdict.for_whom()}"]
 
     def _graph(self) -> list[str]:
@@ -242,7 +266,7 @@ def compare(
     methods: Iterable[Any] | None = None,
     groups: Any = None,
     time: Any = None,
-    cv: int = 5,
+    cv: int | str = 5,
     time_limit: float | None = None,
     n_jobs: int | None = None,
     random_state: Any = 0,
@@ -258,7 +282,7 @@ def compare(
     methods : names (see `kinfolk methods`) or estimators with parameters; all by default
     groups : one label per row (sitting, day) that is kept on one side
     time : times of the rows, or the name of a column of X: every fold trains on the past, outside and inside
-    cv : folds, outside and inside
+    cv : folds, outside and inside; or "tasks": whole tasks are held out, to learn how well a new one is predicted
     time_limit : seconds of processor time for a method; by default 120, and 900 for those with a graph
     n_jobs : processes inside a method, whose time does not count
     random_state : draws the folds
@@ -275,10 +299,11 @@ def compare(
     targets = {"family": family, "exposure": exposure, "offset": offset}
     rows = Independent(task=task, **targets).read(X, y)
     encoder = encoder_of(rows)
-    chosen = contestants(methods, encoder, cv=cv, random_state=random_state, n_jobs=n_jobs, targets=targets)
-    kept = in_order(groups, time, X, len(rows.y))
+    count, kept = whole_tasks(cv, in_order(groups, time, X, len(rows.y)), rows)
+    chosen = contestants(methods, encoder, cv=count, random_state=random_state, n_jobs=n_jobs, targets=targets)
     about = {"time_limit": time_limit, "random_state": random_state, "callback": callback, "family": family}
-    return compare_rows(rows, chosen, encoder, cv=cv, groups=kept, **about)
+    found = compare_rows(rows, chosen, encoder, cv=count, groups=kept, **about)
+    return replace(found, new_tasks=cv == "tasks", tuned=None if cv == "tasks" else found.tuned)
 
 
 def expected_time(chosen: Sequence[Contestant], rows: int, cv: int, time_limit: float | None = None) -> str:

@@ -72,9 +72,8 @@ def contestants(
     targets = targets or {}
     numbers = not any(value not in ("gaussian", None) for value in targets.values())
     if asked is None:
-        asked = [
-            name for name, method in all_methods().items() if method.shares and (numbers or not method.only_numbers)
-        ]
+        fits = {name: numbers or not method.only_numbers for name, method in all_methods().items() if method.shares}
+        asked = [name for name, it_does in fits.items() if it_does]
         asked += [BOOSTING] if numbers and find_spec("lightgbm") is not None else []
         made = (_contestant(one, transformer, options, targets) for one in asked)
         return sorted(made, key=lambda one: one.simplicity)

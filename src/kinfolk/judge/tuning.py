@@ -19,7 +19,8 @@ from kinfolk.progress import Callback, report
 from kinfolk.rows.families import Family
 from kinfolk.rows.folds import SCORINGS, Folds, cv_error
 from kinfolk.rows.gram import Array
-from kinfolk.rows.splits import fold_of_rows, generator, in_order, trains
+from kinfolk.rows.schema import roles_of
+from kinfolk.rows.splits import fold_of_rows, generator, in_order, trains, whole_tasks
 from kinfolk.rows.table import Rows
 from kinfolk.search.errors import Errors
 from kinfolk.search.trials import TrainTest, Trial, splits_of, try_one
@@ -73,8 +74,8 @@ def tune(
     estimator : any method of the package
     grid : lists of values by parameter name, a list of such dicts, or None for the method's `default_grid`
     X, y : as for fit
-    cv, groups, random_state : number of folds, or (train, test) pairs of row positions that share out all rows; one
-        label per row to be kept on one side; draws the folds
+    cv, groups, random_state : number of folds, (train, test) pairs of row positions that share out all rows, or
+        "tasks": whole tasks are held out; one label per row to be kept on one side; draws the folds
     time : times of the rows, or the name of a column of X: every fold trains on the past and is judged by what follows
     scoring : "pooled", "tasks" or "normalised": what the best has least of (see `kinfolk.rows.folds.cv_error`)
     n_jobs : grid points at a time, in processes
@@ -92,7 +93,7 @@ def tune(
         raise ValueError(f"scoring={scoring!r}: choose one of {', '.join(map(repr, SCORINGS))}")
     rows = estimator.read(X, y)
     grid = _default_grid(estimator) if grid is None else grid
-    groups = in_order(groups, time, X, len(rows.y))
+    cv, groups = whole_tasks(cv, in_order(groups, time, X, len(rows.y)), rows)
     options = {"n_jobs": n_jobs, "random_state": random_state, "callback": callback}
     return tune_rows(estimator, grid, rows, cv=cv, groups=groups, scoring=scoring, **options)
 
@@ -126,7 +127,8 @@ def tune_rows(
     for trial in joblib.Parallel(**options, return_as="generator")(jobs):
         k = len(results)
         if estimator.works_on_rows:
-            results.append(_row_of_losses(points[k], *trial, scoring))
+            errors, message = trial
+            results.append(_row_of_losses(points[k], errors, message, scoring))
         else:
             results.append(_row(points[k], trial, splits[k], scoring))
         report(callback, "tune", k + 1, len(points), results[-1]["error"])
@@ -206,6 +208,7 @@ def _split(method: MultiTaskRegressor, rows: Rows, cv: Any, groups: Any, seed: i
     gram = rows.gram(features, names)
     if method.features is None:
         folds = columns.folds_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=seed)
+        folds = folds.with_roles(roles_of(method.facts, method.common, gram, columns))
         return splits_of(folds, nested=method.wants_folds(), gaps=columns.gaps)
     fold = fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=seed)
     return [_split_rows(method, rows, trains(fold, f), fold == f) for f in range(int(fold.max()) + 1)]
@@ -218,6 +221,7 @@ def _split_rows(
     rest = rows.take(np.flatnonzero(held_out))
     columns, features, names = method.fit_columns(training)
     gram = training.gram(columns.of_training(training, features), names)
+    gram = gram.with_roles(roles_of(method.facts, method.common, gram, columns))
     return TrainTest(gram, rest.gram(columns.features(rest.table), names))
 
 

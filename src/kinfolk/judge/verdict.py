@@ -477,6 +477,9 @@ def judged_gains(model: Model) -> dict[str, Gain] | None:
 def _remarks(model: Model) -> list[str]:
     """Sentences about the parts of a model: graph, curves, trees, time."""
     sentences = [] if model.report is None else _remarks_of_search(model, model.report)
+    if model.parameter("cv") == "tasks" and model.held_out is not None:
+        error = float(np.nanmean(model.held_out.errors))
+        sentences.insert(0, f"A {task_word(model)} without any rows is predicted with an error of {error:.3g}.")
     sentences += facts_sentences(model)
     explained = explained_share(model)
     if explained > GIVEN_AWAY:
@@ -559,7 +562,8 @@ def is_map(model: Model) -> bool:
 def trees_sentence(gain: Gain, model: Model) -> str:
     """How much of the predictions comes from boosted trees, or a given regressor, and why there is none of it."""
     if model.trunk is None:
-        return f"Boosted trees are left out: {without_gain(gain, 'them', model.target.measure)} so predictions do without them."
+        why = without_gain(gain, "them", model.target.measure)
+        return f"Boosted trees are left out: {why} so predictions do without them."
     shares = composition(model)
     parts = listed([f"{100 * share:.0f} % {source}" for source, share in shares.items() if share >= LEAST_SHARE])
     does = "help" if gain.mean >= NOTICEABLE else "make next to no difference"

@@ -151,6 +151,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         """Whether own intercepts leave nothing of a one-row task."""
         return True
 
+    def finds_numbers(self, gram: GramStats) -> bool:
+        """Whether penalties, variances or a graph come from the statistics, not from the parameters alone."""
+        return True
+
     def levels_are_free(self) -> bool:
         """Whether nothing draws levels of tasks together, so that those of one kind of event alone are infinite."""
         return self.needs_two_rows()

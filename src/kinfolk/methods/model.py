@@ -320,6 +320,16 @@ class Model:
         slopes, levels = facts.lines(x_mean)
         return replace(model, coef=model.coef + slopes, intercept=model.intercept + levels, facts=facts)
 
+    def lines_at(self, gram: GramStats) -> tuple[Array, Array]:
+        """Coefficients and intercepts by which rows with these statistics are predicted: those of tasks that took no
+        part have what the facts in these rows make of them.
+        """
+        if self.facts is None or self.seen.all():
+            return self.coef, self.intercept
+        slopes, levels = self.facts.lines(gram.x_mean)
+        strange = ~self.seen & (gram.n > 0)
+        return self.coef + np.where(strange[:, None], slopes, 0.0), self.intercept + np.where(strange, levels, 0.0)
+
     def for_prediction(self) -> Model:
         """A light copy without statistics, that can travel to workers."""
         bound = None if self.bound is None else self.bound.changed(Model.for_prediction)

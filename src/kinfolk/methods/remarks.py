@@ -24,6 +24,7 @@ MANY = 50  # rows from which on a target has a kind, and one value can be far fr
 EVENTS = 10  # for every column: fewer say little about its coefficient (Peduzzi et al. 1996)
 BY_CHANCE = 100.0  # tables of noise of which one may be said to have a column that separates
 SCATTERED = 1.5  # dispersion from which on it is worth a word
+TWO_VALUES = "has two values"
 LONELY = 100.0  # times as far from the median as any other value: a slip, since no usual law has such a sample
 
 
@@ -43,36 +44,39 @@ def check_work(T: int, d: int) -> None:
 
 
 def warn_of_target(y: Array) -> None:
-    """Name a target that is no measurement: squared error is used for it all the same."""
-    kind = kind_of_target(y)
+    """Name a target that is no measurement, and the family that it looks like: squared error is used all the same."""
+    kind, family = kind_of_target(y)
     if kind:
+        also = ", and GAMTLClassifier and GAMTLClassifierCV fit labels" if kind.startswith(TWO_VALUES) else ""
         warn_user(
             f"the target {kind}: squared error is used, so that predictions are means, which may lie outside these "
-            "values, and intervals are those of a normal distribution"
+            f'values, and intervals are those of a normal distribution. family="{family}" is made for it{also}'
         )
 
 
-def kind_of_target(y: Array) -> str:
-    """What a target of many rows is, if no measurement: two values, counts with zeros, or shares between 0 and 1.
+def kind_of_target(y: Array) -> tuple[str, str]:
+    """What a target of many rows is, if no measurement, and its family: two values, counts with zeros, or shares.
 
     >>> two = np.arange(60) % 2
     >>> kind_of_target(two), kind_of_target(np.arange(60) % 7), kind_of_target(np.linspace(0.0, 1.0, 60))
-    ('has two values, 0 and 1', 'is counts, 0 to 6', 'lies between 0 and 1')
+    (('has two values, 0 and 1', 'binomial'), ('is counts, 0 to 6', 'poisson'), ('lies between 0 and 1', 'binomial'))
     >>> kind_of_target(np.arange(60.0)), kind_of_target(two[:20])
-    ('', '')
+    (('', 'gaussian'), ('', 'gaussian'))
     """
     y = y[~np.isnan(y)]
     if len(y) < MANY:
-        return ""
+        return "", "gaussian"
     low, high = float(y.min()), float(y.max())
     values = np.unique(y)
     if len(values) == 2:
-        return f"has two values, {low:g} and {high:g}"
+        return f"{TWO_VALUES}, {low:g} and {high:g}", "binomial"
     # Whole numbers from 0 that come again and again; a year or a score of its own for every row is no count.
     if low == 0 and 2 < len(values) <= len(y) / 4 and not (values % 1).any():
-        return f"is counts, 0 to {high:g}"
+        return f"is counts, 0 to {high:g}", "poisson"
     # What hardly leaves the middle feels no limits.
-    return "lies between 0 and 1" if low >= 0 and high <= 1 and high - low > 1 / 2 else ""
+    if low >= 0 and high <= 1 and high - low > 1 / 2:
+        return "lies between 0 and 1", "binomial"
+    return "", "gaussian"
 
 
 def warn_of_poverty(rows: Rows, X: Array, names: tuple[str, ...] | None, family: Family) -> None:
