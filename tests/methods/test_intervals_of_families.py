@@ -9,6 +9,8 @@ from kinfolk import GAMTL
 from kinfolk.baselines import MeanShrunk, RandomSlopes
 
 T = 30
+# What is unusual about a table of few events is told, and not what these tests are about.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 ENDS = (0.05, 0.95)
 
 

@@ -15,6 +15,8 @@ from kinfolk.solvers.mixed import laplace
 
 NAMES = ("binomial", "poisson", "gamma")
 T = 30
+# What is unusual about a table of few events is told, and not what these tests are about.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 def mean_of(family, eta):

@@ -474,14 +474,16 @@ class Model:
             slopes, levels = self.facts.lines(known.x_mean)
             known = known.beside(slopes, levels)
             lines = lines[0] - slopes, lines[1] - levels
-        if self.held_out is None or self.trunk is not None:  # held-out errors of a trunk say nothing about lines
+        losses = not self.target.is_plain and (self.held_out is None or self.held_out.pearson is None)
+        # Held-out errors of a trunk say nothing about lines, and losses nothing about how far coefficients are off.
+        if self.held_out is None or self.trunk is not None or losses:
             return uncertainty(self.maps, known, *lines)
         return uncertainty(self.maps, known, *lines, self.held_out.of(self.seen))
 
     @cached_property
     def _beside_trunk(self) -> float:
         """What a trunk leaves of the standard deviations of lines, from held-out errors."""
-        if self.held_out is None:
+        if self.held_out is None or (not self.target.is_plain and self.held_out.pearson is None):
             return 1.0
         return scale_of_errors(self.uncertainty, self.known, self.held_out.of(self.seen))
 

@@ -32,11 +32,12 @@ from kinfolk.solvers.tolerances import LAST_DIGIT
 
 LEAST_TRAINING = 0.5  # share of the rows of a small task that the models of folds had
 MISFIT = 3.0  # standard errors
+LEAST_SCALE = 0.01  # of squared errors of coefficients, where held-out errors have nothing beyond their noise
 HUGE = 1e100  # numbers beyond are divided by before they are squared
 LEAST_FREEDOM = 1e-9  # of the rows: degrees of freedom below are rounding
 
 
-@holds(errors="T any >=0", without_graph="T any >=0", training="number >=0 <=1", working="T any >=0")
+@holds(errors="T any >=0", without_graph="T any >=0", training="number >=0 <=1", pearson="T any >=0", rows="T any")
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Cross-validated root mean squared errors of the tasks (T,), of classes and counts losses; NaN if there are none.
@@ -46,13 +47,16 @@ class HeldOut:
     errors : of the model
     without_graph : of the best mixture of methods without a graph, for a model that had both to choose from
     training : share of the rows that the models of the folds had seen
-    working : of classes and counts, the root mean squared errors of working targets, which standard deviations explain
+    pearson : of counts and amounts, root means of squared errors over the variance that the family gives each mean,
+        which standard deviations explain
+    rows : (T,), behind these
     """
 
     errors: Array
     without_graph: Array | None = None
     training: float = 0.8
-    working: Array | None = None
+    pearson: Array | None = None
+    rows: Array | None = None
 
     def placed(self, position: NDArray[np.intp], T: int) -> HeldOut:
         """The same among T tasks, where these stand at `position`."""
@@ -66,13 +70,14 @@ class HeldOut:
 
         errors = put(self.errors)
         assert errors is not None
-        return HeldOut(errors, put(self.without_graph), self.training, put(self.working))
+        return HeldOut(errors, put(self.without_graph), self.training, put(self.pearson), put(self.rows))
 
     def of(self, tasks: NDArray[Any]) -> HeldOut:
         """Those of some tasks, by position or mask."""
         without = None if self.without_graph is None else self.without_graph[tasks]
-        working = None if self.working is None else self.working[tasks]
-        return HeldOut(self.errors[tasks], without, self.training, working)
+        pearson = None if self.pearson is None else self.pearson[tasks]
+        rows = None if self.rows is None else self.rows[tasks]
+        return HeldOut(self.errors[tasks], without, self.training, pearson, rows)
 
     def attributes(self) -> dict[str, Array]:
         """The fitted attributes that tell this."""
@@ -210,11 +215,13 @@ def scale_of_errors(known: Uncertainty, gram: GramStats, held_out: HeldOut) -> f
     rows. Parts whose errors cost little stand for the others; without such parts the scale is 1.
     """
     quick = [errors for errors in known.parts if errors.part.inverse.at_once]
-    errors = held_out.errors if held_out.working is None else held_out.working
-    tasks = np.flatnonzero(np.isfinite(errors) & (gram.n > 0))  # not so for tasks adopted since
+    if held_out.pearson is not None:
+        return _scale_beside_noise(known, quick, gram, held_out)
+    tasks = np.flatnonzero(np.isfinite(held_out.errors) & (gram.n > 0))  # not so for tasks adopted since
     n = gram.n[tasks]
-    squares = n * errors[tasks] ** 2
-    expected = n * _expected_squares(known, quick, gram, held_out.training, tasks)
+    squares = n * held_out.errors[tasks] ** 2
+    noise, away = _expected_squares(known, quick, gram, held_out.training, tasks)
+    expected = n * (noise + away)
     total = float(expected.sum())
     if not quick or total <= TINY:
         return 1.0
@@ -223,10 +230,30 @@ def scale_of_errors(known: Uncertainty, gram: GramStats, held_out: HeldOut) -> f
     return float(np.sqrt(np.clip(1.0, ratio - error, ratio + error)))
 
 
+def _scale_beside_noise(known: Uncertainty, parts: Sequence[PartErrors], gram: GramStats, held_out: HeldOut) -> float:
+    """The same of counts and amounts: every row has the dispersion as its noise, and what is beyond is scaled."""
+    assert held_out.pearson is not None and held_out.rows is not None
+    tasks = np.flatnonzero(np.isfinite(held_out.pearson) & (gram.n > 0))
+    rows = held_out.rows[tasks]
+    squares = rows * held_out.pearson[tasks] ** 2
+    noise, away = _expected_squares(known, parts, gram, held_out.training, tasks)
+    beyond = squares - rows * noise
+    expected = gram.n[tasks] * away
+    total = float(expected.sum())
+    if not parts or total <= TINY:
+        return 1.0
+    ratio = float(beyond.sum()) / total
+    error = float(np.linalg.norm(beyond - ratio * expected)) / total
+    return float(np.sqrt(np.clip(1.0, max(ratio - error, 0.0), max(ratio + error, LEAST_SCALE))))
+
+
 def _expected_squares(
     known: Uncertainty, parts: Sequence[PartErrors], gram: GramStats, training: float, tasks: NDArray[np.intp]
-) -> Array:
-    """Mean squared errors of some tasks by the models of folds, which had a share `training` of their rows."""
+) -> tuple[Array, Array]:
+    """Mean squared errors of some tasks by the models of folds, which had a share `training` of their rows.
+
+    What the noise of targets makes of them, and what errors of coefficients do.
+    """
     shares = np.sum([errors.part.shares[tasks] for errors in parts], axis=0)
     away = np.zeros(len(tasks))
     unknown = np.zeros(len(tasks))  # the same without any rows
@@ -239,7 +266,7 @@ def _expected_squares(
     # Errors fall like a / (1 + b n), from `unknown` at n = 0.
     share = np.minimum(training, np.maximum(1 - 1 / gram.n[tasks], LEAST_TRAINING))
     away = 1 / ((1 - share) / np.maximum(unknown, TINY) + share / np.maximum(away**2, TINY))
-    return known.noise[tasks] * (1 + (known.level[tasks] - 1) / share) + away
+    return known.noise[tasks] * (1 + (known.level[tasks] - 1) / share), away
 
 
 def uncertainty(

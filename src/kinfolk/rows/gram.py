@@ -301,7 +301,7 @@ class GramStats:
         return replace(self, x_mean=self.x_mean @ A, G=G, b=self.b @ A, span=None)
 
     def worth_of_a_row(self, rows: Array) -> Array:
-        """What a row says about every slope (T, d), in the units of G, shared out among tasks of so many `rows` (T,)."""
+        """What a row says about every slope (T, d), in units of G, shared out among tasks of so many `rows` (T,)."""
         away = self.x_mean - self.mean_features()
         squares = np.einsum("tjj->j", self.G) + self.n @ away**2
         return rows[:, None] / rows.sum() ** 2 * squares

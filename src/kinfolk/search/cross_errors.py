@@ -10,7 +10,7 @@ Linear members give E from statistics of the held-out rows; trees, which have no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -148,6 +148,13 @@ class CrossLosses(CrossErrors):
 
     def errors(self, shares: Array) -> Errors:
         """Held-out losses of the mixture with these shares, (M,) or (T, M), of its members' predictors."""
+        return self._summed(self.data.family.score, shares)
+
+    def pearson(self, shares: Array) -> Errors:
+        """The same with squared errors over the variance that the family gives each mean."""
+        return self._summed(self.data.family.pearson, shares)
+
+    def _summed(self, measure: Callable[[Array, Array], Array], shares: Array) -> Errors:
         data = self.data
         k, T = self.rows.shape
         judged = np.flatnonzero(data.fold >= 0)
@@ -156,9 +163,9 @@ class CrossLosses(CrossErrors):
         eta += 0.0 if data.offset is None else data.offset[judged]
         weight = np.ones(len(judged)) if data.weight is None else data.weight[judged]
         cell = codes + T * data.fold[judged]
-        losses = np.bincount(cell, weight * data.family.score(data.y[judged], eta), minlength=k * T)
+        sums = np.bincount(cell, weight * measure(data.y[judged], eta), minlength=k * T)
         rows = np.bincount(cell, weight, minlength=k * T)
-        return Errors(losses.reshape(k, T), rows.reshape(k, T), roots=False)
+        return Errors(sums.reshape(k, T), rows.reshape(k, T), roots=False)
 
 
 def cross_errors(gram: GramStats, W: Array, c: Array) -> Array:
