@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 
-from kinfolk import GAMTL, GAMTLCV, load
+from kinfolk import GAMTL, GAMTLCV, compare, load, tune
 from kinfolk.baselines import GFL, Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.methods.constant_within import centre_of
 from kinfolk.rows.gram import GramStats
@@ -264,3 +264,35 @@ def test_a_summary_says_what_facts_do():
     assert f"Each unit of size raises the level by {level:.2g} ({error:.1g})." in said
     nothing = quietly(RandomSlopes(task="shop"), *shops(3, matters=False)[::2])
     assert "Facts about a shop (size and age) explain neither" in " ".join(nothing.summary().sentences())
+
+
+# --- whole tasks held out
+
+
+def test_held_out_tasks_tell_how_well_new_ones_are_predicted():
+    model = quietly(GAMTLCV(task="shop", cv="tasks", trunk=None, nonlinear=False, unseen="mean"), TABLE[OLD], Y[OLD])
+    new = np.sqrt(pd.Series((model.predict(TABLE[~OLD]) - Y[~OLD]) ** 2).groupby(TABLE.shop[~OLD].to_numpy()).mean())
+    np.testing.assert_allclose(np.mean(model.cv_errors_), new.mean(), rtol=0.25)
+    by_rows = quietly(GAMTLCV(task="shop", trunk=None, nonlinear=False), TABLE[OLD], Y[OLD])
+    assert np.mean(by_rows.cv_errors_) < np.mean(model.cv_errors_)
+    assert any("without any rows" in sentence for sentence in model.summary().sentences())
+
+
+def test_a_comparison_says_how_well_a_new_task_is_predicted():
+    found = compare(TABLE, Y, task="shop", cv="tasks", methods=["random-slopes", "task-mean"])
+    errors = {row["method"]: row["rmse_tasks"] for row in found.table()}
+    assert errors["random-slopes"] < 0.7 * errors["task-mean"]
+    assert f"A task without any rows is predicted with an error of {errors['random-slopes']:.3g}" in found.verdict[0]
+
+
+def test_whole_tasks_are_held_out_of_a_grid_as_well():
+    grid = {"fact_slopes": ["shrunk", "none"]}
+    with pytest.warns(UserWarning, match="'size', 'age' is constant within every task: it is taken for a fact"):
+        found = tune(RandomSlopes(task="shop"), grid, TABLE, Y, cv="tasks")
+    assert found.best_params_ == {"fact_slopes": "shrunk"}
+
+
+@pytest.mark.parametrize(("cv", "groups"), [("rows", None), ("tasks", np.zeros(len(TABLE)))])
+def test_other_words_and_groups_are_refused(cv, groups):
+    with pytest.raises(ValueError, match="tasks"):
+        GAMTLCV(task="shop", cv=cv).fit(TABLE, Y, groups=groups)

@@ -209,7 +209,6 @@ def test_stopping_early_is_told():
         ({"unseen": "guess"}, "unseen='guess': choose"),
         ({"graph": np.eye(3)}, "graph has shape .3, 3., but there are 12 tasks"),
         ({"graph": np.triu(np.ones((12, 12)))}, "graph must be symmetric"),
-        ({"graph": TaskGraph(sparse.csr_array((2, 2)), np.array([0, 1]))}, "graph has no task 2"),
     ],
 )
 def test_texts_of_errors(parameters, text):

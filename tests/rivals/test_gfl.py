@@ -181,7 +181,6 @@ def test_a_given_graph_is_taken_by_label():
         (np.zeros((2, 2)), r"graph has shape \(2, 2\), but there are 6 tasks: give a \(6, 6\) array"),
         (np.triu(np.ones((6, 6))), "graph must be symmetric with finite weights"),
         (np.full((6, 6), np.nan), "graph must be symmetric with finite weights"),
-        (TaskGraph(sparse.csr_array((2, 2)), np.array([0, 1])), "graph has no task 2; its tasks"),
     ],
 )
 def test_an_unfit_graph_is_refused(graph, message):

@@ -9,9 +9,9 @@ from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.methods.gamtl.alternate import Alternation
 from kinfolk.methods.gamtl.calibrate import METRICS, SHOWN_BY, Recipe
 from kinfolk.methods.gamtl.coupling import GraphCoupling
-from kinfolk.methods.gamtl.defaults import RAW, completed, feature_scale
+from kinfolk.methods.gamtl.defaults import PULL, RAW, completed, feature_scale
 from kinfolk.methods.gamtl.problem import Problem, usual_rounds
-from kinfolk.methods.given_graph import named_graph
+from kinfolk.methods.given_graph import named_graph, unit_variance
 from kinfolk.methods.model import Course, Model, Part
 from kinfolk.methods.parameters import choice, number, parameters
 from kinfolk.progress import Callback
@@ -19,6 +19,7 @@ from kinfolk.rows.gram import GramStats
 from kinfolk.solvers.equations import INTERCEPTS
 from kinfolk.solvers.graph import DENSE_TASKS, Candidates
 
+GIVEN_ANCHOR = 0.1  # beside a given graph, whose neighbours are known, the mean of all tasks pulls less
 FEW_ROUNDS = 1e-4  # residual of the weights in all rounds but the last, where few of them are wanted
 BRIEF_ROUNDS = 3  # which give nearly all that there is to gain
 BRIEF_PAIRS = 32  # per task: where all are alike a graph of the nearest does as well
@@ -64,6 +65,9 @@ class GAMTL(GraphRegressor):
     A0 : a graph to begin with, a `TaskGraph` or an array in the order of the tasks; "l2" begins as the paper does, with
         norms of the differences between independent fits. By default the first graph is the best for these fits. The
         problem is convex in weights and graph apart, not together, so that the start may matter
+    graph_share : share of a given `graph` in the coupling, (1 - graph_share) A + graph_share K in place of
+        A; with 1 no other graph couples. Its weights are scaled in every component, so that a strength means the same
+        on every map; with strength="auto" coefficients vary along it as much as a mixed model says
     proximal : weight of the convergence theorem's variant, in which every step also pays for how far it moves, in
         multiples of the data's curvature (weights) and of beta (graph); more rounds to the same optimum. 0 for none
     tol, max_iter : stop when a round lowers the objective by less than `tol`, relative, or after `max_iter` rounds; by
@@ -117,6 +121,7 @@ class GAMTL(GraphRegressor):
     weights_solver: str = "auto"
     graph_solver: str = "auto"
     A0: Any = None
+    graph_share: float = number(1.0, at_least=0, at_most=1)
     proximal: float = number(0.0, at_least=0)
     tol: float = 1e-6
     max_iter: int | None = None
@@ -140,8 +145,22 @@ class GAMTL(GraphRegressor):
             return learn(gram, Recipe(**RAW | self._given()))
         scale = feature_scale(gram)
         scaled = gram.rescaled(scale)
-        model = learn(scaled, completed(self._given(), scaled)).in_units(scale)
+        model = learn(scaled, self._completed(scaled)).in_units(scale)
         return replace(model, gram=gram)
+
+    def _completed(self, gram: GramStats) -> Recipe:
+        """The recipe with strength, ridge, anchor and metric from the data."""
+        if not self._share:
+            return completed(self._given(), gram)
+        recipe = completed({"anchor": GIVEN_ANCHOR, "metric": "learned"} | self._given(), gram)
+        # On a map scaled to variance 1 the pull of all neighbours together stands for that variance.
+        degree = float(unit_variance(self.graph.adjacency).sum()) / gram.n_tasks
+        pull = (1 - self._share) * PULL + self._share * degree
+        return replace(recipe, strength=recipe.strength * pull / PULL)
+
+    @property
+    def _share(self) -> float:
+        return 0.0 if self.graph is None or not self.graph.adjacency.nnz else self.graph_share
 
     def is_automatic(self) -> bool:
         """Whether the data set how hard tasks pull: no number for strength, ridge or alpha, beta, gamma is given."""
@@ -154,7 +173,9 @@ class GAMTL(GraphRegressor):
     def _given(self) -> dict[str, Any]:
         """The parameters of the recipe that have a value; those of `RAW` may be left to the data."""
         values = {part.name: getattr(self, part.name) for part in fields(Recipe)}
-        return {name: value for name, value in values.items() if name not in RAW or value != "auto"}
+        return {name: value for name, value in values.items() if name not in RAW or value != "auto"} | {
+            "graph_share": self._share
+        }
 
     def _learn(self, gram: GramStats, recipe: Recipe) -> Model:
         problem = recipe.problem(gram, **self._solvers(gram.n_tasks))
@@ -186,7 +207,7 @@ class GAMTL(GraphRegressor):
     def _model(self, gram: GramStats, recipe: Recipe, problem: Problem, result: Alternation) -> Model:
         V = result.weights.value
         W, c = problem.equations.coefficients(V)
-        coupling = GraphCoupling(result.graph.value, problem.penalty, recipe)
+        coupling = GraphCoupling(problem.coupling(result.graph.value), problem.penalty, recipe)
         part = replace(Part.of(self.name, coupling, problem.equations, V, self.intercept), shown=True)
         effects = recipe.effects(gram)
         return Model.of(
@@ -218,7 +239,9 @@ class GAMTL(GraphRegressor):
         return self.effort != "whole" or (self.max_iter is None and n_tasks > DENSE_TASKS)
 
     def _solvers(self, n_tasks: int) -> dict[str, Any]:
-        asked = {"weights_solver": self.weights_solver, "graph_solver": self.graph_solver}
+        asked: dict[str, Any] = {"weights_solver": self.weights_solver, "graph_solver": self.graph_solver}
+        if self._share:
+            asked |= {"given": unit_variance(self.graph.adjacency), "graph_share": self._share}
         if self.effort != "whole":
             candidates = Candidates(BRIEF_PAIRS * n_tasks, rough=True)
             return asked | {"candidates": candidates, "rough_tol": BRIEF_RESIDUAL}

@@ -14,6 +14,7 @@ from sklearn.base import clone
 
 from kinfolk.estimators.graph_regressor import GraphRegressor
 from kinfolk.methods.gamtl.calibrate import SHOWN_BY
+from kinfolk.methods.given_graph import named_graph
 from kinfolk.methods.method import announced
 from kinfolk.methods.model import Model
 from kinfolk.methods.outer import settled
@@ -26,8 +27,17 @@ from kinfolk.progress import Callback
 from kinfolk.rows.folds import Folds, refilled
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.schema import Columns, roles_of
-from kinfolk.rows.splits import InTime, distinct_share, fold_of_rows, in_order, last_third, time_column
-from kinfolk.rows.table import Rows, read_rows
+from kinfolk.rows.splits import (
+    TASK_FOLDS,
+    InTime,
+    distinct_share,
+    fold_of_rows,
+    in_order,
+    last_third,
+    time_column,
+    whole_tasks,
+)
+from kinfolk.rows.table import Rows, task_name
 from kinfolk.search.bounds import bound_of, features_of
 from kinfolk.search.curves import MOST_NUMBERS, can_bend, curves_of, on_curves, radial_members, spline_members
 from kinfolk.search.guard import Chosen
@@ -70,9 +80,11 @@ class GAMTLCV(GraphRegressor):
     strengths : how hard neighbours pull, to try
     ridges : penalties to try, in multiples of the best one of a ridge per task
     anchors, metrics : to try, see `GAMTL`
+    graph_shares : shares of a given `graph` in the coupling to try, beside none
     self_loops, graph_metric : of the graph that is shown, see `GAMTL`
     intercept : "auto" (what a mixed model cross-validates better with), "free" or "shrunk"
-    cv : folds, a number, or (train, test) pairs of row positions. The number is doubled where tasks share their inputs
+    cv : folds, a number, or (train, test) pairs of row positions; or "tasks": whole tasks are held out, and everything
+        is chosen for tasks that nobody has seen. The number is doubled where tasks share their inputs
         and have fewer rows than twice the features: every fold then takes the same directions from all of them, and
         models would be judged by much worse fits than they are used for
     guard : standard errors by which the graph must win
@@ -124,6 +136,7 @@ class GAMTLCV(GraphRegressor):
     ridges: tuple[float, ...] = (0.1, 1.0)
     anchors: tuple[float, ...] = (0.0, 0.5)
     metrics: tuple[str, ...] = ("identity", "learned")
+    graph_shares: tuple[float, ...] = (0.5, 1.0)
     self_loops: float | str | None = number("auto", above=0, also=("auto", None))
     graph_metric: str = choice(*SHOWN_BY)
     intercept: str = choice("auto", "free", "shrunk")
@@ -166,6 +179,8 @@ class GAMTLCV(GraphRegressor):
 
     def folds_for(self, gram: GramStats, groups: Any) -> Any:
         """Twice as many folds where tasks share few rows."""
+        if isinstance(self.cv, str):
+            return TASK_FOLDS
         if not isinstance(self.cv, Integral) or groups is not None or gram.n_tasks == 1 or not gram.is_shared():
             return self.cv
         # Every fold takes the same directions from all tasks: with few rows, models would be judged by much worse fits.
@@ -175,7 +190,7 @@ class GAMTLCV(GraphRegressor):
     def first_fit(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Self:
         """As `fit`, but the statistics of the folds are kept."""
         check_parameters(self)
-        rows = read_rows(X, y, task=self.task, sample_weight=sample_weight, facts=self.facts)
+        rows = self.read(X, y, sample_weight)
         with announced(self):
             return self.fit_rows(rows, in_order(groups, None, X, len(rows.y)), streams=True)
 
@@ -187,6 +202,7 @@ class GAMTLCV(GraphRegressor):
             raise ValueError(
                 f'trunk={self.trunk!r} predicts numbers: family={self.family!r} takes trunk="auto" or None'
             )
+        _, groups = whole_tasks(self.cv, groups, rows)
         columns, inputs, names = self.fit_columns(rows)
         self.tell_rules(columns, rows, inputs, names)
         gram = rows.gram(inputs, names)
@@ -314,7 +330,7 @@ class GAMTLCV(GraphRegressor):
             return self.whole_model(folds.total, folds)
         with limited_threads(*folds.total.b.shape):
             if nothing:
-                model = self._fitted(lambda gram: self.whole_model(gram or folds.total, folds), data, None)
+                model = self._fitted(lambda gram: self.whole_model(gram or folds.total, folds), data, stream, None)
             else:
                 model = self._learn_from(stream, columns, data, trunk)
         return replace(model, method=self.unfitted())
@@ -323,6 +339,7 @@ class GAMTLCV(GraphRegressor):
         self,
         learn: Callable[[GramStats | None], Model],
         data: TaskRows | None,
+        stream: Stream,
         curves: FeatureSearch | None,
         trunk: Trunk | None = None,
     ) -> Model:
@@ -330,7 +347,7 @@ class GAMTLCV(GraphRegressor):
         if data is None or data.pilots is None:
             return replace(learn(None), trunk=trunk)
         rows = data.observed(slice(None), features_of(data, curves)[:])
-        return settled(learn, rows, data.pilots[-1], trunk)
+        return settled(learn, replace(rows, roles=stream.total_with(curves).roles), data.pilots[-1], trunk)
 
     def keep(self, model: Model, columns: Columns) -> Self:
         """Become the estimator of a fitted model; curves that take part are functions of the columns."""
@@ -360,13 +377,14 @@ class GAMTLCV(GraphRegressor):
             assert trial is not None and data is not None
             X = features_of(data, curves)
             fitted = fit_trees(trial, choice.mixture.trees, choice.mixture.task_trees, X, data)
-        model = self._fitted(lambda gram: self._model_of_choice(choice, gram), data, curves, fitted)
+        model = self._fitted(lambda gram: self._model_of_choice(choice, gram), data, stream, curves, fitted)
         model = model.among(stream.total_with(curves))
         if curves is None and model.trunk is None:
             return model
 
+        straight = self._fitted(lambda gram: learn(lines.at(gram), choice.lines, None), data, stream, None)
         straight = replace(
-            self._fitted(lambda gram: learn(lines.at(gram), choice.lines, None), data, None).among(stream.folds.total),
+            straight.among(stream.folds.total),
             held_out=HeldOut(choice.lines.errors.by_task(), None, lines.lines.trained_on),
             structure=None,
             course=None,
@@ -388,7 +406,13 @@ class GAMTLCV(GraphRegressor):
         # Without rows beside own intercepts no mixed model can tell a metric.
         untold = intercept == "free" and SLOPES_OWN not in search.tried
         metrics = ("identity",) if untold else self.metrics
-        search.add_graphs(self._grid(search.penalty(OWN), metrics, self.anchors, intercept))
+        grid = self._grid(search.penalty(OWN), metrics, self.anchors, intercept)
+        search.add_graphs(grid)
+        if self.graph is not None:
+            labels = search.lines.total.labels
+            graph = named_graph(self.graph, labels, labels, task_name(self.task))
+            for share in self.graph_shares if graph.adjacency.nnz else ():
+                search.add_graphs(grid.along(graph, share))
         return search
 
     def _with_curves(self, choice: Chosen, stream: Stream) -> Chosen:

@@ -320,6 +320,16 @@ class Model:
         slopes, levels = facts.lines(x_mean)
         return replace(model, coef=model.coef + slopes, intercept=model.intercept + levels, facts=facts)
 
+    def lines_at(self, gram: GramStats) -> tuple[Array, Array]:
+        """Coefficients and intercepts by which rows with these statistics are predicted: those of tasks that took no
+        part have what the facts in these rows make of them.
+        """
+        if self.facts is None or self.seen.all():
+            return self.coef, self.intercept
+        slopes, levels = self.facts.lines(gram.x_mean)
+        strange = ~self.seen & (gram.n > 0)
+        return self.coef + np.where(strange[:, None], slopes, 0.0), self.intercept + np.where(strange, levels, 0.0)
+
     def for_prediction(self) -> Model:
         """A light copy without statistics, that can travel to workers."""
         bound = None if self.bound is None else self.bound.changed(Model.for_prediction)
@@ -397,6 +407,15 @@ class Model:
         """Rows of every task (T,), or their weights; statistics of working targets have other weights than these."""
         counted = self.extras.get("rows_")
         return self.statistics("the number of rows").n if counted is None else counted.values
+
+    @property
+    def target_means(self) -> Array:
+        """Mean target of every task (T,); NaN without rows."""
+        known = self.extras.get("means_")
+        if known is not None:
+            return known.values
+        gram = self.statistics("the mean of targets")
+        return np.where(gram.n > 0, gram.y_mean, np.nan)
 
     @property
     def compared(self) -> tuple[Part, ...]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from kinfolk.methods.constant_within import can_tell_common
+from kinfolk.methods.constant_within import can_tell_common, has_facts
 from kinfolk.methods.couplings import Hub
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model, Part, Population
@@ -44,8 +44,8 @@ class RandomSlopes(MultiTaskRegressor):
 
     Classes, counts and amounts (`family`) have the likelihood by Laplace's approximation, with covariance="diagonal",
     intercept="random" and noise="common"; coefficients are the means of w_t to its order, which lie a little farther
-    out than the likeliest ones. Other choices are fitted by working targets, which takes tasks of few rows for more
-    alike than they are.
+    out than the likeliest ones. Other choices, facts that move slopes, and tasks with so few rows that this likelihood
+    has no maximum, are fitted by working targets, which takes tasks of few rows for more alike than they are.
 
     There is nothing to tune. Units of the features do not matter, and tasks may have a single row with random
     intercepts. Tasks not seen in fit are predicted by mu (unseen="mean").
@@ -139,22 +139,32 @@ class RandomSlopes(MultiTaskRegressor):
 
     def learn_rows(self, rows: WorkingRows, folds: Folds | None = None) -> Model:
         """Classes, counts and amounts by Laplace's approximation, with the choices of parameters that it is for."""
-        for_laplace = (self.covariance, self.intercept, self.noise) == ("diagonal", "random", "common")
-        if rows.family.is_plain or not for_laplace:
-            return super().learn_rows(rows, folds)
         some = rows.among(rows.counts() > 0)
+        for_laplace = (self.covariance, self.intercept, self.noise) == ("diagonal", "random", "common")
+        gram = some.summed(some.y, some.weight)
+        # Products of facts and features are drawn to 0 together, which are no effects of tasks; and with too few tasks
+        # for them, coefficients in common are 0.
+        products = self.fact_slopes != "none" and has_facts(gram)
+        zeros = self.leaves_out_common(gram) and bool(gram.common().any())
+        if rows.family.is_plain or not for_laplace or products or zeros:
+            return super().learn_rows(rows, folds)
+        one_sided = some.one_sided()
         with limited_threads(len(some.labels), some.X.shape[1]):
-            model = self._by_laplace(some)
+            model = self._by_laplace(some.with_levels_of_all(one_sided & one_sided.all()))
+        if model is None:
+            return super().learn_rows(rows, folds)
         model = model.among(model.statistics("a fit").reindex(rows.labels))
         return replace(model, family=rows.family.name, method=self.unfitted())
 
-    def _by_laplace(self, rows: WorkingRows) -> Model:
-        """The mixed model of greatest likelihood."""
+    def _by_laplace(self, rows: WorkingRows) -> Model | None:
+        """The mixed model of greatest likelihood; None where that is no likelihood, as many effects fit few rows."""
         # Levels vary independently of slopes at the mean input, as they do in the model of numbers.
         x0 = rows.weight @ rows.X / rows.weight.sum()
         random = ~rows.summed(rows.y, rows.weight).common()
         about = {"weight": rows.weight, "offset": rows.offset, "random": random}
         found = laplace(rows.X - x0, rows.y, rows.codes, rows.family, tol=self.tol, **about)
+        if not found.holds:
+            return None
         if not found.converged:
             self._warn_of_steps(len(found.history) - 1, found.residual)
         variances = placed_columns(found.variances, np.flatnonzero(random), np.zeros(len(random)))

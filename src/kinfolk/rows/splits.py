@@ -50,6 +50,17 @@ def fold_of_rows(
     return fold
 
 
+def whole_tasks(cv: Any, groups: Any, rows: Rows) -> tuple[Any, Any]:
+    """Folds and groups; with cv="tasks" whole tasks are held out, to learn how well new ones are predicted."""
+    if not isinstance(cv, str):
+        return cv, groups
+    if cv != "tasks":
+        raise ValueError(f'cv={cv!r} must be a number of folds, (train, test) pairs of row positions, or "tasks"')
+    if groups is not None or rows.codes is None or len(rows.schema.labels) < 2:
+        raise ValueError('cv="tasks" holds whole tasks out: it needs a task column with 2 tasks, and no groups or time')
+    return TASK_FOLDS, rows.codes
+
+
 def distinct_share(rows: Rows, groups: Any) -> Array:
     """Of every task, the share of its rows (T,) that are observations of their own.
 
@@ -243,6 +254,7 @@ NO_TIMES = re.compile(  # of a birth, and how long something takes; the date of 
 )
 PERIOD = re.compile(r"(\d{4})[-/. ]?([QWM]?)(\d{1,2})")  # 2024-05, 2024Q2, 2024-W07
 LEAST_TIMES = 4
+TASK_FOLDS = 5  # of whole tasks
 JUDGED = 1 / 3  # of the parts in time; set on the tables of benchmarks/arena.py marked "tuned"
 LEAST_JUDGED = 2  # parts: what one alone says may be its own
 

@@ -483,6 +483,17 @@ def _read_rows(table: Table, y: Any, task: Any, sample_weight: Any, y_names: Any
     return _wide_rows(table, y, y_names, weight) if task is None else _long_rows(table, y, task, weight)
 
 
+def with_tasks(rows: Rows, more: NDArray[Any]) -> Rows:
+    """The same rows among more tasks, which have none."""
+    labels = rows.schema.labels
+    check_same_kind(more, labels)
+    every = np.union1d(labels, more)
+    if rows.codes is None or len(every) == len(labels):
+        return rows
+    codes = np.searchsorted(every, labels)[rows.codes]
+    return replace(rows, codes=codes, schema=replace(rows.schema, labels=every))
+
+
 def _wide_rows(table: Table, y: Array, y_names: Any, weight: Array | None) -> Rows:
     """A table without a task column: one column of targets per task, in the order of their labels."""
     count = y.shape[1] if y.ndim == 2 else 1

@@ -66,6 +66,7 @@ class Member:
     has_graph : whether it learns a graph
     on_curves : whether its features are curves and inputs; else inputs on one scale
     yardstick : whether others are only compared with it
+    graph_share : what a given graph has of its coupling
     """
 
     key: str
@@ -77,6 +78,7 @@ class Member:
     has_graph: bool = False
     on_curves: bool = False
     yardstick: bool = False
+    graph_share: float = 0.0
 
 
 def baselines(folds: Folds, *, mean_ridge: float = MEAN_RIDGE) -> list[Member]:
@@ -124,14 +126,28 @@ class Grid:
     fixed: dict[str, Any]
     wrap: Callable[[Member], Member] | None = None
 
+    def along(self, graph: Any, share: float) -> Grid:
+        """The same points with a given graph in the coupling, along which levels may vary as well."""
+        axes = self.axes | {
+            "metric": ["learned"],
+            "anchor": [0.1, 0.5],
+            "intercept": ["coupled", *self.axes["intercept"]],
+        }
+        return replace(self, axes=axes, fixed={**self.fixed, "graph": graph, "graph_share": share})
+
+    @property
+    def share(self) -> float:
+        """What a given graph has of the coupling."""
+        return float(self.fixed.get("graph_share", 0.0))
+
     def member(self, **point: Any) -> Member:
         """A point of the grid."""
         told = {name: value for name, value in point.items() if value is not None}
         words = ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in told.items())
-        name = f"GAMTL ({words})"
+        name = f"GAMTL ({words}, given graph {self.share:g})" if self.share else f"GAMTL ({words})"
         given = {**point, **self.fixed}
         whole, draft, brief = (GAMTL(**given, effort=effort) for effort in ("whole", "draft", "brief"))
-        member = Member(name, name, whole, draft, brief, point, has_graph=True)
+        member = Member(name, name, whole, draft, brief, point, has_graph=True, graph_share=self.share)
         return member if self.wrap is None else self.wrap(member)
 
 

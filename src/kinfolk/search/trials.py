@@ -90,7 +90,7 @@ def try_all(
     if not methods:
         return []
     some = range(len(folds)) if only is None else only
-    jobs = (delayed(_fit_quietly)(methods, folds.training(f)) for f in some)
+    jobs = (delayed(_fit_quietly)(methods, folds.training(f), folds.held_out[f]) for f in some)
     coef: list[Array] = []
     intercept: list[Array] = []
     for f, (W, c) in zip(some, Parallel(n_jobs=n_jobs, return_as="generator")(jobs), strict=True):
@@ -108,13 +108,13 @@ def try_all(
     return trials
 
 
-def _fit_quietly(methods: Sequence[Fittable], training: GramStats) -> tuple[Array, Array]:
+def _fit_quietly(methods: Sequence[Fittable], training: GramStats, held_out: GramStats) -> tuple[Array, Array]:
     """Coefficients (M, T, d) and intercepts (M, T); of hundreds of fits a few may stop early."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", UserWarning)
-        models = [method.model_of(training) for method in methods]
-    return np.stack([model.coef for model in models]), np.stack([model.intercept for model in models])
+        lines = [method.model_of(training).lines_at(held_out) for method in methods]
+    return np.stack([coef for coef, _ in lines]), np.stack([intercept for _, intercept in lines])
 
 
 def try_one(
@@ -134,9 +134,8 @@ def try_one(
                 warnings.simplefilter("always")
                 model = method.model_of(split.training, split.inner if method.wants_folds() else None)
             said.update({str(w.message): None for w in caught})
-            coef[f] = model.coef
-            intercept[f] = model.intercept
-            squared[f] = squared_errors(split.held_out, model.coef, model.intercept)
+            coef[f], intercept[f] = model.lines_at(split.held_out)
+            squared[f] = squared_errors(split.held_out, coef[f], intercept[f])
             report(callback, stage, f + 1, len(splits))
     except Exception as error:  # one bad point must not end a long search; its message is kept
         message = f"{type(error).__name__}: {error}"

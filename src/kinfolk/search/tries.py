@@ -77,6 +77,7 @@ class Search:
             return self
         search = copy(self)
         search._fitted = {}
+        total = total.with_roles(self.total.roles)
         if self.curves is None:
             search.inputs = replace(self.inputs, total=total)
         else:
@@ -151,7 +152,7 @@ class Search:
         of_curves = grid.wrap is not None
 
         def best() -> dict[str, Any]:
-            return self.best_graph(on_curves=of_curves).parameters
+            return self.best_graph(on_curves=of_curves, share=grid.share).parameters
 
         def add_while_better(strengths: list[float]) -> None:
             for strength in strengths:
@@ -201,20 +202,18 @@ class Search:
         """That of a member with one penalty, whether or not another predicts the same."""
         return float((self.tried | self.repeated)[key][0].parameters["penalty"])
 
-    def best_graph(self, *, on_curves: bool = False) -> Member:
-        """The member with a graph of least error; where all have lost by far, on the fold that showed it.
+    def best_graph(self, *, on_curves: bool = False, share: float = 0.0) -> Member:
+        """The member with a graph of least error, of those in which a given graph has this share.
 
-        Those on curves may predict just what those on lines do, and then only these are kept.
+        Where all have lost by far, on the fold that showed it.
         """
-        graphs = self.keys(graph=True, on_curves=on_curves)
-        if graphs:
-            return self.tried[graphs[0]][0]
-        same = [member for member, _ in self.repeated.values() if member.has_graph and member.on_curves == on_curves]
-        return same[0] if same else self.hopeless_graph(on_curves=on_curves)[0]
+        graphs = [key for key in self.keys(graph=True, on_curves=on_curves) if self.tried[key][0].graph_share == share]
+        return self.tried[graphs[0]][0] if graphs else self.hopeless_graph(on_curves=on_curves, share=share)[0]
 
-    def hopeless_graph(self, *, on_curves: bool = False) -> tuple[Member, Trial]:
-        """The best of those with a graph that were tried on one fold."""
-        graphs = [pair for pair in self.dropped.values() if pair[0].has_graph and pair[0].on_curves == on_curves]
+    def hopeless_graph(self, *, on_curves: bool = False, share: float = 0.0) -> tuple[Member, Trial]:
+        """The best of those with a graph that were tried on one fold, or that predict as others do."""
+        pairs = [*self.dropped.values(), *self.repeated.values()]
+        graphs = [(m, t) for m, t in pairs if m.has_graph and m.on_curves == on_curves and m.graph_share == share]
         return min(graphs, key=lambda pair: pair[1].errors.tasks())
 
     def task_weights(self) -> Array:

@@ -19,9 +19,11 @@ import sklearn
 from sklearn.exceptions import InconsistentVersionWarning
 
 from kinfolk._version import __version__
+from kinfolk.methods.given_graph import is_matrix, read_graph
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import as_model
 from kinfolk.rows.schema import fact_names
+from kinfolk.rows.table import task_name
 from kinfolk.store.archive import Archive, ModelFileError, open_archive, path_of, write_archive
 from kinfolk.store.checks import check_model
 from kinfolk.store.classes import MODELS
@@ -67,6 +69,9 @@ def save(model: MultiTaskRegressor, path: str | os.PathLike[str], *, private: bo
     encoder = Encoder()
     stored = model.unfitted() if private else copy(model)
     settled = as_model(model).settled()
+    graph = getattr(stored, "graph", None)
+    if graph is not None and not is_matrix(graph):
+        stored.graph = read_graph(graph, task_name(stored.task))
     if hasattr(stored.facts, "columns"):  # the record has them, and new tables may too
         stored.facts = fact_names(stored.facts, settled.columns.schema.task if settled.columns else None)
     stored.model_ = private_model(settled) if private and not settled.private else settled

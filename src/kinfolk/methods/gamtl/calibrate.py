@@ -43,6 +43,7 @@ class Recipe:
     intercept: str | None = "free"
     self_loops: float | str | None = "auto"
     graph_metric: str = "function"
+    graph_share: float = 0.0
 
     def problem(self, gram: GramStats, **solvers: Any) -> Problem:
         """The problem for some statistics, with metric, theta and gamma from these statistics alone."""
@@ -179,14 +180,20 @@ def calibrated(problem: Problem, start: Array, theta: float, strength: float) ->
     target = max(strength, LEAST_STRENGTH) * (own if own > TINY else 1.0)  # features that never vary have no weight
 
     def with_gamma(gamma: float) -> Problem:
-        along = gamma * max(1 - anchor, 1e-6)  # with anchor = 1 weights and graph do not meet: any positive value does
+        along = gamma * max(
+            (1 - anchor) * (1 - problem.graph_share), 1e-6
+        )  # with anchor = 1 weights and graph do not meet: any positive value does
         return replace(problem, alpha=along / theta, beta=along / (2 * theta), gamma=gamma)
 
     W = start
+    if problem.given is not None and 0 < problem.graph_share < 1:
+        # As heavy as the first graph that is learned, so that the share is that of the pull.
+        first = with_gamma(target).graph_step(W, None, rough=True).value
+        problem = replace(problem, given=problem.given * float(first.sum() / max(problem.given.sum(), TINY)))
     gamma = target
     for k in range(rounds := _rounds(len(start))):
         graph = with_gamma(gamma).graph_step(W, None, rough=True)
-        degree = (1 - anchor) * graph.value.sum() / len(start) + anchor
+        degree = (1 - anchor) * problem.coupling(graph.value).sum() / len(start) + anchor
         gamma = target / (2 * degree)
         if k + 1 < rounds:
             W = with_gamma(gamma).weight_step(graph.value, W, rough=True).value

@@ -145,8 +145,15 @@ class GraphCoupling:
         """Barrier and Frobenius term."""
         return self.penalty.of_graph(self.adjacency)
 
+    @property
+    def given_share(self) -> float:
+        """What a given graph has of it."""
+        return self.recipe.graph_share
+
     def settled(self, V: Array) -> GraphCoupling:
-        """The graph step."""
+        """The graph step; with a given graph in it, the graph stays."""
+        if self.given_share:
+            return self
         degree = np.asarray(self.adjacency.sum(axis=1)).ravel()
         start = self.penalty.alpha / degree if len(V) > 1 and (degree > 0).all() else None
         graph = graph_of_weights(V * self.penalty.scale, **self.penalty.graph_terms, start=start)

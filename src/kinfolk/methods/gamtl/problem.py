@@ -74,7 +74,12 @@ class Penalty:
     @property
     def graph_terms(self) -> dict[str, Any]:
         """The numbers of the graph step."""
-        return {"alpha": self.alpha, "beta": self.beta, "gamma": self.gamma_along, "self_loops": self.self_loops}
+        return self.of_the_graph | {"gamma": self.gamma_along}
+
+    @property
+    def of_the_graph(self) -> dict[str, Any]:
+        """The numbers of the terms of the graph alone."""
+        return {"alpha": self.alpha, "beta": self.beta, "self_loops": self.self_loops}
 
     @property
     def gamma_along(self) -> float:
@@ -91,7 +96,7 @@ class Penalty:
 
     def of_graph(self, A: sparse.csr_array) -> float:
         """The terms of the graph alone."""
-        return sum(graph_terms(A, alpha=self.alpha, beta=self.beta, self_loops=self.self_loops))
+        return sum(graph_terms(A, **self.of_the_graph))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -99,7 +104,8 @@ class Problem(Penalty):
     """One instance of the objective.
 
     `candidates` remembers which pairs were worth trying, for many tasks, and `blocks` a preconditioner; they make steps
-    faster, never different. `near` are the weights of the rounds that gamma was set by: nearly those of the answer.
+    faster, never different. `given` is a graph that has the `graph_share` of the coupling; with all of it no other is
+    learned. `near` are the weights of the rounds that gamma was set by: nearly those of the answer.
     """
 
     equations: NormalEquations
@@ -110,6 +116,8 @@ class Problem(Penalty):
     candidates: Candidates = field(default_factory=Candidates, repr=False)
     blocks: BlockInverses = field(default_factory=BlockInverses, repr=False)
     near: Array | None = field(default=None, repr=False)
+    given: sparse.csr_array | None = None
+    graph_share: float = 0.0
     looks_ahead: ClassVar[bool] = True
 
     @property
@@ -122,9 +130,23 @@ class Problem(Penalty):
         """The terms without the data."""
         return Penalty(**{term.name: getattr(self, term.name) for term in fields(Penalty)})
 
+    @property
+    def gamma_along(self) -> float:
+        """The part of gamma that acts along the graph that is learned."""
+        return self.gamma * (1 - self.anchor) * (1 - self.graph_share)
+
+    def coupling(self, A: sparse.csr_array) -> sparse.csr_array:
+        """The graph that couples: the one that is learned with the one that is given."""
+        if self.given is None or not self.graph_share:
+            return A
+        if self.graph_share == 1:
+            return self.given
+        return sparse.csr_array((1 - self.graph_share) * A + self.graph_share * self.given)
+
     def system(self, A: sparse.csr_array) -> WeightSystem:
         """The linear system of the weight step."""
         T = self.equations.shape[0]
+        A = self.coupling(A)
         return weight_system(
             self.equations.G,
             self.equations.b,
@@ -155,6 +177,8 @@ class Problem(Penalty):
 
     def graph_step(self, W: Array, dual: Array | None, rough: bool = False) -> Solution:
         """The graph that is best for weights; a `rough` step of very many tasks is so over the pairs that are known."""
+        if self.graph_share == 1:
+            return Solution(self.given, 0, 0.0, True, "given")
         return graph_of_weights(
             W * self.scale,
             **self.graph_terms,
@@ -167,9 +191,12 @@ class Problem(Penalty):
     def objective(self, W: Array, A: sparse.csr_array) -> float:
         """F at (W, A)."""
         loss = float(task_loss(self.equations, W).sum()) + float(np.vdot(W @ self.ridge, W))
-        barrier, frobenius = graph_terms(A, alpha=self.alpha, beta=self.beta, self_loops=self.self_loops)
+        fixed = self.graph_share == 1
+        barrier, frobenius = (0.0, 0.0) if fixed else graph_terms(A, **self.of_the_graph)
         coupled = W * self.scale
-        coupling = (1 - self.anchor) * graph_coupling(A, coupled) + self.anchor * uniform_coupling(coupled)
+        coupling = (1 - self.anchor) * graph_coupling(self.coupling(A), coupled) + self.anchor * uniform_coupling(
+            coupled
+        )
         away = float(((W - W.mean(axis=0)) ** 2 @ self.shrinkage).sum())
         return loss + barrier + frobenius + self.gamma * coupling + away
 
@@ -215,6 +242,8 @@ class Problem(Penalty):
 
     def of_graph_step(self, A: sparse.csr_array, W: Array, dual: Array | None) -> dict[str, float]:
         """How far a graph is from the best for weights."""
+        if self.graph_share == 1:
+            return {"graph_residual": 0.0, "duality_gap": 0.0}
         Z = self._distances(W * self.scale)
         return {
             "graph_residual": graph_residual(A, Z, **self.graph_terms),

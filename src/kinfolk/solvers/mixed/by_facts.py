@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from kinfolk.rows.gram import Array, GramStats
+from kinfolk.rows.gram import Array, GramStats, evenly_chosen
 from kinfolk.solvers.centre import blocks_around_centre, column_sizes, inverse_for_centre
 from kinfolk.solvers.equations import NormalEquations, normal_equations
 from kinfolk.solvers.mixed.effects import MixedModel, mixed_model
@@ -29,6 +29,7 @@ from kinfolk.solvers.mixed.effects import MixedModel, mixed_model
 ROUNDS = 20  # of Sigma and B in turn, at most
 SETTLED = 1e-3  # change of B in a round, relative, at which they end
 SETTLED_FREE = 1e-6  # the same without a prior, where the likelihood is compared with that of other programs
+SIGMA_TASKS = 2500  # that Sigma is estimated from, to 3 %; B is from all
 AT_ONCE = 4096  # tasks whose matrices are held at a time
 LOG_TAU = (-14.0, 3.0)  # least and largest logarithm of tau^2
 STARTS = (-1.0, -5.0)  # from which the marginal likelihood climbs
@@ -46,8 +47,6 @@ class ByFacts:
     slopes, slope_errors : (q, d), what a unit of each fact adds to every slope, and its standard error
     levels, level_errors : (q,), what it adds to the level
     explained : (k, 2), tau^2 of slopes and level by column; infinite without a prior
-    log_likelihood : that of what is left, which is the likelihood of all without a prior
-    left : statistics of the features without facts, of what the centre leaves
     """
 
     mean: Array
@@ -57,8 +56,6 @@ class ByFacts:
     levels: Array
     level_errors: Array
     explained: Array
-    log_likelihood: float
-    left: GramStats
 
 
 def mixed_model_by_facts(
@@ -78,17 +75,19 @@ def mixed_model_by_facts(
     if products == "none" or moves.sum() * F.shape[1] > MOST_PRODUCTS:
         moves[:d] = False
 
-    effects = mixed_model(gram)
+    free = products == "free"
+    every = free or gram.n_tasks <= SIGMA_TASKS
+    some = np.arange(gram.n_tasks) if every else evenly_chosen(gram, SIGMA_TASKS)
+    sample = gram if every else gram.select(some)
+    effects = mixed_model(sample)
     total = np.diagonal(effects.relative_covariance) * effects.sigma2
     equations = normal_equations(gram, "coupled")
     origin = equations.x0[0]
     B = np.zeros((F.shape[1], d + 1))
-    free = products == "free"
     for _ in range(ROUNDS):
         before = B
         B, errors, explained = _centre(equations, F, effects, total, moves, None if free else group)
-        left = beside(gram, F @ B, origin)
-        effects = mixed_model(left, near=effects)
+        effects = mixed_model(beside(sample, F[some] @ B, origin), near=effects)
         if np.linalg.norm(F @ (B - before)) <= (SETTLED_FREE if free else SETTLED) * np.linalg.norm(F @ B):
             break
     B, errors = (values / unit[:, None] for values in (B, errors))
@@ -100,8 +99,6 @@ def mixed_model_by_facts(
         B[:, d],
         errors[:, d],
         explained,
-        float(effects.history[-1]),
-        left,
     )
 
 
