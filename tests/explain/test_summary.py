@@ -11,7 +11,7 @@ from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import TAT, Independent, RandomSlopes
 from kinfolk.cli import main
 from kinfolk.explain import account, summary
-from kinfolk.explain.summary import NINETY, standard_errors
+from kinfolk.explain.summary import BETWEEN, NINETY, standard_errors, variance_components
 
 
 def table(T=12, n=15, d=3, seed=0, names=("price", "rain", "heat")):
@@ -85,6 +85,22 @@ def test_a_method_that_is_not_linear_has_a_summary_without_standard_errors():
 
 def aligned_row(found, name):
     return [line for line in repr(found).splitlines() if line.startswith(name)][-1]
+
+
+def test_how_much_tasks_differ_is_told_of_every_value_of_a_category():
+    """A column of the table for each value, whose variances share what tasks differ by: none of them is 0."""
+    rng = np.random.default_rng(6)
+    task = np.repeat(np.arange(20), 40)
+    day = rng.integers(5, size=800)
+    x = rng.normal(size=800)
+    y = rng.normal(0, 3, size=(20, 5))[task, day] + np.linspace(5, 25, 20)[task] * x + rng.normal(size=800)
+    table = pd.DataFrame({"task": task, "day": [f"day {k}" for k in day], "x": x})
+    with pytest.warns(UserWarning, match="one-hot encoded"):
+        model = RandomSlopes(task="task").fit(table, y)
+    found = variance_components(model.model_)
+    between = [sd for name, sd in found.items() if "day_" in name]
+    assert len(between) == 5 and min(between) > 1.5 and max(between) < 4.5
+    assert found[BETWEEN + "x"] == pytest.approx(np.linspace(5, 25, 20).std(), rel=0.2)
 
 
 def test_text_and_page_say_the_same(fitted):
