@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from kinfolk._version import __version__
 
 if TYPE_CHECKING:
-    from kinfolk.estimators.classifiers import GAMTLClassifier
+    from kinfolk.estimators.classifiers import GAMTLClassifier, GAMTLClassifierCV
     from kinfolk.estimators.gamtl import GAMTL
     from kinfolk.estimators.gamtlcv import GAMTLCV
     from kinfolk.estimators.rbfgamtl import RBFGAMTL
@@ -23,6 +23,7 @@ __all__ = [
     "GAMTLCV",
     "RBFGAMTL",
     "GAMTLClassifier",
+    "GAMTLClassifierCV",
     "GramStats",
     "RBFFeatures",
     "TaskCovariance",
@@ -40,6 +41,7 @@ _HOMES = {
     "GAMTL": "estimators.gamtl",
     "GAMTLCV": "estimators.gamtlcv",
     "GAMTLClassifier": "estimators.classifiers",
+    "GAMTLClassifierCV": "estimators.classifiers",
     "GramStats": "rows.gram",
     "RBFFeatures": "methods.rbf",
     "RBFGAMTL": "estimators.rbfgamtl",

@@ -118,6 +118,18 @@ def test_beyond_the_training_range_curves_stay_near_their_lines():
     assert np.abs(difference[~outside]).max() > bound.most * 0.5  # inside nothing is held
 
 
+def test_a_feature_that_never_varies_has_a_bound_of_finite_size_which_is_read_again(tmp_path):
+    table, y = bent()
+    table = np.column_stack([table, np.full(len(y), 3.0)])
+    model = GAMTLCV(task=0, **QUICK).fit(table, y)
+    assert model.nonlinear_helps_ and np.abs(model.model_.bound.root).max() < 1e9
+    again = load(model.save(tmp_path / "model.kinfolk"))
+    np.testing.assert_array_equal(again.predict(table), model.predict(table))
+    away = table + np.array([0, 0, 0.1])  # a value that nobody has seen: lines alone
+    lines = model.model_.bound.lines.predict(away[:, 1:], away[:, 0].astype(int))
+    np.testing.assert_allclose(model.predict(away), lines, atol=1e-3)
+
+
 def test_std_grows_beyond_the_training_range():
     table, y = bent()
     model = GAMTLCV(task=0, **QUICK).fit(table, y)

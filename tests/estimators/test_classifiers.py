@@ -138,6 +138,7 @@ def test_wide_targets_with_missing_labels(K):
     np.testing.assert_allclose(model.coef_, again.coef_, atol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore:17 events")
 def test_balanced_classes_weigh_alike():
     X, y = table()
     rare = np.flatnonzero((y == "no") | (np.arange(len(y)) % 8 == 0))

@@ -1,7 +1,7 @@
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, GAMTLClassifier
+from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, GAMTLClassifier, GAMTLClassifierCV
 
 # Needs arrays of other libraries, and skips unless an environment variable is set.
 NOT_OURS = {"check_array_api_input"}
@@ -39,7 +39,7 @@ def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize(("estimator", "check"), list(conventions([GAMTLClassifier()])))
+@pytest.mark.parametrize(("estimator", "check"), list(conventions([GAMTLClassifier(), GAMTLClassifierCV()])))
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learn_conventions_of_classifiers(estimator, check):
     check(estimator)

@@ -409,6 +409,14 @@ def pairs_of(fold):
     return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(2)]
 
 
+@pytest.mark.parametrize("size", [0.0, 1.0])
+def test_rbf_where_the_target_is_the_level_of_the_task(size):
+    """Ridges per task on lines and on functions predict the same then: only one is kept, with the penalty of both."""
+    table, _ = noise_rows(3, 8, T=4, d=1)
+    y = size * table[:, 0]
+    np.testing.assert_allclose(RBFGAMTL(task=0, cv=2, **QUICK).fit(table, y).predict(table), y, atol=1e-6)
+
+
 def test_rbf_on_wide_targets_is_rbf_on_the_long_table():
     x, Y = curves()
     Y[3, 1] = np.nan

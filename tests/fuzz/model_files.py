@@ -23,7 +23,7 @@ from test_earlier import FOLDER as EARLIER
 from test_earlier import table_of as earlier_table_of
 from test_spoiled import MIXED, STEPS, STEPS_Y
 
-from kinfolk import GAMTLCV
+from kinfolk import GAMTLCV, GAMTLClassifier
 from kinfolk.store import ModelFileError, load, save
 
 TRANSFORMED = (
@@ -46,6 +46,10 @@ def sound_files() -> list[tuple[bytes, object]]:
     small = {"strengths": (1.0,), "ridges": (1.0,), "anchors": (0.0,), "neighbors": (2,), "cv": 2}
     models += [(GAMTLCV(task="who", trunk="auto", **small).fit(TABLE, Y), TABLE)]
     models += [(GAMTLCV(task="who", trunk=None, **small).partial_fit(TABLE, Y), TABLE)]
+    kinds = np.arange(len(Y)) % 3
+    models += [(GAMTLClassifier(task="who").fit(TABLE, y), TABLE) for y in (kinds > 0, np.array(list("abc"))[kinds])]
+    counted = TABLE.assign(hours=1.0 + kinds)
+    models += [(GAMTLCV(task="who", family="poisson", exposure="hours", **small).fit(counted, kinds), counted)]
     mixed = np.arange(float(len(MIXED)))
     models += [(GAMTLCV(task="who", trunk=None, **small).fit(MIXED, mixed), MIXED)] * 2
     models += [(GAMTLCV(task="who", trunk="auto", **small).fit(STEPS, STEPS_Y), STEPS)] * 2
@@ -85,9 +89,13 @@ def outcome(path: Path, table: object) -> str:
     except ValueError as error:
         assert "transformer" in str(error) or not is_all_ours(model), error
         return "loaded, then refused"
-    assert np.isfinite(predicted).all() or not is_all_ours(model), "predictions that are not finite"
+    classes = model.model_.classes
+    sensible = np.isfinite(predicted) if classes is None else np.isin(predicted, classes)
+    assert sensible.all() or not is_all_ours(model), "predictions that are not finite, or no classes"
     try:
-        if type(model).__name__ not in NO_STD:
+        if classes is not None:
+            model.predict_proba(table)  # means over what is uncertain, as standard deviations are
+        elif type(model).__name__ not in NO_STD:
             model.predict(table, return_std=True)
     except ValueError:
         return "loaded, predicts, std refused"

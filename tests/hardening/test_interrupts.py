@@ -84,6 +84,13 @@ def model_is_there(folder, process):
     return (folder / "m.kin").exists()
 
 
+def table_is_read(folder, process):
+    """The library that reads tables has started its threads, and no output is there yet."""
+    place = Path("/proc", str(process.pid))
+    mapped = "polars" in (place / "maps").read_text()
+    return mapped and len(list((place / "task").iterdir())) > 2 and not model_is_there(folder, process)
+
+
 def another_cell(known):
     return lambda folder, process: len(cells(folder)) > known
 
@@ -110,6 +117,16 @@ def test_an_interrupted_fit_says_so_in_one_line_and_leaves_whole_files_alone(tab
     assert (code, out, last) == (130, "", "kinfolk: interrupted")
     assert all(note.startswith("note: ") for note in notes)
     assert set(files(tmp_path)) <= {"data.csv", "m.kin", "r.html"} and is_whole(tmp_path)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are seen in /proc")
+def test_an_interrupt_while_a_table_is_read_is_one_line(table, tmp_path):
+    write(tmp_path / "data.csv", table)
+    header, *rows = (tmp_path / "data.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "data.csv").write_text(header + "".join(rows) * (300_000 // len(rows)))
+    code, out, err = stopped(FIT, signal.SIGINT, tmp_path, table_is_read)
+    assert (code, out, err.splitlines()[-1]) == (130, "", "kinfolk: interrupted")
+    assert files(tmp_path) == ["data.csv"]
 
 
 def test_a_killed_fit_leaves_whole_files_and_the_next_one_does_not_mind(table, tmp_path):

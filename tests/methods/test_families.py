@@ -90,6 +90,7 @@ def test_without_strength_the_graph_leaves_every_task_alone(family):
     np.testing.assert_allclose(model.coef_, alone.coef_, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:the targets vary")
 @pytest.mark.parametrize("family", OTHERS)
 def test_with_great_strength_all_tasks_are_one(family):
     X, y = table(family)
@@ -122,6 +123,7 @@ def test_with_its_graph_held_the_fit_is_the_minimum_of_a_plain_program(family):
     assert np.abs(levels).max() <= 1e-8
 
 
+@pytest.mark.filterwarnings("ignore:the targets vary")
 @pytest.mark.parametrize("family", OTHERS)
 @pytest.mark.parametrize("method", METHODS, ids=names_of)
 def test_the_objective_never_rises_and_nothing_is_left_of_the_gradient(method, family):
@@ -166,6 +168,7 @@ def test_shares_with_trials_are_single_events_together():
     assert single.dispersion_ == 1.0 and shares.dispersion_ != 1.0
 
 
+@pytest.mark.filterwarnings("ignore:the targets vary")
 def test_counts_that_scatter_more_than_poissons_say_so():
     X, _ = table("poisson", T=20, n=60)
     rng = np.random.default_rng(1)
@@ -203,6 +206,7 @@ def test_odd_targets_are_fitted_finitely(method, case):
     assert model.optimality_["gradient"] <= most_of(method)
 
 
+@pytest.mark.filterwarnings("ignore:task 0 has only zeros")
 def test_a_task_of_zeros_is_near_the_others_with_few_rows_and_low_with_many():
     X, y = table("binomial", T=8, n=400)
     rare = np.where(np.arange(len(y)) % 10, 0.0, 1.0)

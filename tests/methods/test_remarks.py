@@ -2,14 +2,15 @@
 
 import re
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from kinfolk import GAMTLCV
-from kinfolk.baselines import Independent
+from kinfolk import GAMTLCV, GAMTLClassifier
+from kinfolk.baselines import Independent, Pooled
 from kinfolk.cli import main
 from kinfolk.methods.remarks import check_work
 
@@ -138,3 +139,57 @@ def test_levels_of_tasks_do_not_give_the_target_away():
     frame = table(np.random.default_rng(7), n=150).assign(y=lambda t: t["y"] + 1000 * t["task"])
     model = GAMTLCV(task="task", strengths=(1.0,), nonlinear=False).fit(frame, "y")
     assert "give the target away" not in " ".join(model.summary().verdict)
+
+
+def classes(change):
+    """Rows of six tasks with targets of 0 and 1, changed."""
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame({"dose": rng.normal(size=240), "age": rng.normal(size=240)})
+    X["clinic"] = np.repeat(["north", "south", "east", "west", "hill", "dale"], 40)
+    return X, change(X, (rng.uniform(size=240) < 0.5).astype(float))
+
+
+POOR = {
+    "one kind": (
+        lambda X, y: np.where(X.clinic == "north", 0, y),
+        "task 'north' has only zeros: its level comes from",
+    ),
+    "two kinds": (
+        lambda X, y: np.where(X.clinic == "north", 0, np.where(X.clinic < "hill", 1, y)),
+        r"tasks 'dale', 'east' have only ones: their levels come from 3 others",
+    ),
+    "separation": (
+        lambda X, y: np.where(X.clinic > "n", X.dose > 0.1, y),
+        "'dose' separates the classes in 3 tasks: the size of its coefficient there is set by the penalty",
+    ),
+    "few events": (lambda X, y: np.arange(240) % 20 == 7, "12 events for 2 columns: expect wide intervals"),
+}
+
+
+@pytest.mark.parametrize("case", POOR)
+def test_separation_and_poverty_are_remarks(case):
+    change, message = POOR[case]
+    X, y = classes(change)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        Independent(task="clinic", family="binomial").fit(X, y)
+    assert [str(one.message) for one in seen if re.search(message, str(one.message))]
+
+
+def test_rich_classes_have_no_remark():
+    X, y = classes(lambda X, y: y)
+    Independent(task="clinic", family="binomial").fit(X, y)
+    GAMTLClassifier(task="clinic").fit(X, np.where(y > 0, "ill", "well"))
+
+
+def test_a_task_without_a_class_is_named_by_its_label():
+    X, y = classes(lambda X, y: np.where(X.clinic == "hill", 1, y))
+    with pytest.warns(UserWarning, match="task 'hill' has only 'well': its level comes from 5 others"):
+        GAMTLClassifier(task="clinic").fit(X, np.where(y > 0, "well", "ill"))
+
+
+def test_counts_that_scatter_are_said_to():
+    X, _ = classes(lambda X, y: y)
+    y = np.random.default_rng(0).negative_binomial(2, 0.1, size=240)
+    with pytest.warns(UserWarning, match=r"the targets vary .* times as much as those of family='poisson'"):
+        Pooled(task="clinic", family="poisson").fit(X, y)

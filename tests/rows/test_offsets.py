@@ -113,3 +113,31 @@ def test_exposures_over_twelve_orders_and_huge_offsets_are_certified(counts):
     far = X.assign(people=500 + rng.normal(size=200))
     huge = GAMTL(task="county", family="poisson", offset="people").fit(far, rng.poisson(3.0, size=200))
     assert np.isfinite(huge.predict(far)).all() and huge.optimality_["gradient"] <= 1e-8
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("family", ["poisson", "binomial"])
+def test_a_lazy_frame_is_predicted_by_its_engine(counts, family):
+    pl = pytest.importorskip("polars")
+    X, y = counts
+    y = y if family == "poisson" else np.minimum(y, 1.0)
+    exposure = "people" if family == "poisson" else None
+    model = Pooled(task="county", family=family, exposure=exposure).fit(X, y)
+    lazy = model.predict(pl.from_pandas(X).lazy()).collect()["prediction"].to_numpy()
+    np.testing.assert_allclose(lazy, model.predict(X), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:the targets vary")
+def test_onnx_has_the_mean_and_says_what_it_has_not(counts, tmp_path):
+    pytest.importorskip("onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    from kinfolk.export.onnx import to_onnx
+
+    X, y = counts
+    model = Pooled(task="county", family="poisson").fit(X, y)
+    path = to_onnx(model, tmp_path / "counts.onnx")
+    given = {"task": X["county"].to_numpy(object), "features": X[["a", "b", "people"]].to_numpy()}
+    found = onnxruntime.InferenceSession(path).run(None, given)[0]
+    np.testing.assert_allclose(found, model.predict(X), rtol=1e-10)
+    with pytest.raises(ValueError, match="exposure and offset have no ONNX form"):
+        to_onnx(Pooled(task="county", family="poisson", exposure="people").fit(X, y), tmp_path / "no.onnx")

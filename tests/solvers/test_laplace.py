@@ -93,7 +93,7 @@ def dense(data, family, beta, intercept, sd, dispersion=1.0):
     return total
 
 
-def quadrature(data, family, beta, intercept, sd, nodes=25):
+def quadrature(data, family, beta, intercept, sd, nodes=25, dispersion=1.0):
     """The log-likelihood with random levels, by adaptive Gauss-Hermite quadrature."""
     X, y, task, weight, offset, _ = data
     x, w = roots_hermitenorm(nodes)
@@ -105,7 +105,7 @@ def quadrature(data, family, beta, intercept, sd, nodes=25):
 
         def h(b, here=here, fixed=fixed):
             eta = fixed[:, None] + sd * np.atleast_1d(b)
-            rows = log_density(family, y[here][:, None], eta, weight[here][:, None], 1.0)
+            rows = log_density(family, y[here][:, None], eta, weight[here][:, None], dispersion)
             return rows.sum(axis=0) - np.atleast_1d(b) ** 2 / 2
 
         density = np.exp(h(grid) - h(grid).max())
@@ -281,14 +281,45 @@ def separated(task, X):
     }
 
 
-@pytest.mark.parametrize("how", ["by a column", "by the task", "by slopes that differ"])
-def test_separated_classes_have_a_finite_certified_fit(how):
+def test_classes_that_a_column_separates_have_a_finite_certified_fit():
+    X, _, task, *_ = draw("binomial", T=30, n=10)
+    y = separated(task, X)["by a column"].astype(float)
+    model = laplace(X, y, task, FAMILIES["binomial"], random=np.array([True, False]))
+    assert model.converged
+    assert model.holds
+    assert ((means(model, X, task) > 0.5) == (y > 0.5)).all()
+
+
+@pytest.mark.parametrize("how", ["by the task", "by slopes that differ"])
+def test_a_search_stops_where_the_approximation_is_none(how):
     X, _, task, *_ = draw("binomial", T=30, n=10)
     y = separated(task, X)[how].astype(float)
     model = laplace(X, y, task, FAMILIES["binomial"], random=np.array([True, False]))
-    assert model.converged
+    assert not model.holds
     assert np.isfinite([*model.beta, model.intercept, *model.variances, model.intercept_variance]).all()
-    assert ((means(model, X, task) > 0.5) == (y > 0.5)).all()
+    assert ((means(model, X, task) > 0.5) == (y > 0.5)).mean() > 0.95
+    assert len(model.history) < 30
+
+
+def test_more_effects_than_rows_are_found_out():
+    """Five rows and nine effects per task: the likelihood becomes that of a perfect fit, far above its bound."""
+    rng = np.random.default_rng(1)
+    task = np.repeat(np.arange(30), 5)
+    X = rng.normal(size=(150, 8))
+    y = (rng.random(150) < expit(X @ rng.normal(size=8) * 2)).astype(float)
+    found = [laplace(X, y, task, FAMILIES["binomial"], random=np.full(8, some)) for some in (True, False)]
+    assert [model.holds for model in found] == [False, True]
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_the_lower_bound_is_below_the_likelihood_by_quadrature(family):
+    X, y, task, weight, offset, _ = draw(family, T=20, n=6)
+    data = (X, y, task, weight, offset, np.zeros(2, bool))
+    model = fitted(data, family)
+    sd = np.sqrt(model.intercept_variance)
+    exact = quadrature(data, family, model.beta, model.intercept, sd, dispersion=model.dispersion)
+    bound = model.loglik - 20 * model.above_bound
+    assert exact - 20 * 0.2 < bound < exact
 
 
 def test_weights_of_counts_are_rows_that_repeat():

@@ -7,11 +7,11 @@ from importlib.util import find_spec
 from typing import Any
 
 from kinfolk.cli.console import Console
-from kinfolk.cli.fit import gains_record
+from kinfolk.cli.fit import gains_record, targets_of
 from kinfolk.cli.tables import open_table, training_rows
-from kinfolk.judge.comparison import HEADING, compare_rows, expected_time
+from kinfolk.judge.comparison import compare_rows, expected_time
 from kinfolk.judge.contestants import contestants
-from kinfolk.rows.table import read_rows
+from kinfolk.methods.ridges import Independent
 from kinfolk.words import counted
 
 
@@ -20,12 +20,14 @@ def run(options: argparse.Namespace, console: Console) -> None:
     if options.cv < 2:
         raise ValueError(f"--cv {options.cv}: a comparison needs at least 2 folds")
     training = training_rows(open_table(options, console), options, console)
-    rows = read_rows(training.X, training.y, task=options.task)
+    targets = targets_of(options, training.y, console)
+    rows = Independent(task=options.task, **targets).read(training.X, training.y)
 
     def encoder(scale: bool) -> Any:
-        return training.features(scale=scale)
+        return training.features(scale=scale, but=targets)
 
-    chosen = contestants(options.methods, encoder, cv=options.cv, random_state=options.seed, n_jobs=options.jobs)
+    about = {"cv": options.cv, "random_state": options.seed, "n_jobs": options.jobs, "targets": targets}
+    chosen = contestants(options.methods, encoder, **about)
     if not options.methods and find_spec("lightgbm") is None:
         console.note("lightgbm is not installed and not compared: pip install 'kinfolk[boosting]'")
     dealt = f", whole groups of {options.groups!r}" if options.groups else ""
@@ -44,8 +46,9 @@ def run(options: argparse.Namespace, console: Console) -> None:
         time_limit=options.time_limit,
         random_state=options.seed,
         callback=console.callback,
+        family=targets["family"],
     )
-    for line in (HEADING, "", *comparison.lines(), "", *comparison.verdict):
+    for line in (comparison.heading, "", *comparison.lines(), "", *comparison.verdict):
         console.say(line)
     record = {name: getattr(comparison, name) for name in ("verdict", "use", "folds")}
     gains = comparison.gains and gains_record(comparison.gains)

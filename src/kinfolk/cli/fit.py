@@ -8,6 +8,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from kinfolk.cli.console import Console
 from kinfolk.cli.methods import parse_settings
 from kinfolk.cli.outputs import check_outputs
@@ -21,9 +23,10 @@ from kinfolk.judge.verdict import verdict_of
 from kinfolk.memory import in_words
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.registry import all_methods
+from kinfolk.methods.remarks import kind_of_target
 from kinfolk.methods.search_report import Gain
 from kinfolk.progress import LONG, rest_of_fit
-from kinfolk.rows.table import read_rows, task_name
+from kinfolk.rows.table import task_name
 from kinfolk.rows.texts import WORDS
 from kinfolk.sources.files import polars
 
@@ -72,10 +75,13 @@ def fit(
 ) -> tuple[MultiTaskRegressor, float | None, Training | None]:
     """The fitted model, its cross-validated error if it has one (RMSE, mean over tasks), and rows for a report."""
     model, settings = method_of(options, console)
+    if rows is None or in_blocks:
+        check_statistics(options)
     if rows is None:
         fit_in_database(model, options, console)
         return model, cross_validated_error(model), None
-    model.set_params(features=rows.features(scale=not model.scales_itself))
+    targets = {} if in_blocks else targets_of(options, rows.y, console)
+    model.set_params(features=rows.features(scale=not model.scales_itself, but=targets), **targets)
     if in_blocks:
         if options.cv and not hasattr(model, "cv") and open_grid(model, settings):
             console.note(f"{model.name} takes the parameters that are not --set as they are by default")
@@ -83,7 +89,7 @@ def fit(
         return model, cross_validated_error(model), rows
     tuned = fit_tuned(
         model,
-        read_rows(rows.X, rows.y, task=options.task),
+        model.read(rows.X, rows.y),
         cv=options.cv,
         groups=rows.groups,
         random_state=options.seed,
@@ -92,6 +98,24 @@ def fit(
         callback=console.callback,
     )
     return *tuned, rows
+
+
+def targets_of(options: argparse.Namespace, y: Any, console: Console) -> dict[str, Any]:
+    """The family of the targets, and the columns that are added to their linear predictor."""
+    family = options.family
+    if family == "auto":
+        _, family = kind_of_target(np.asarray(y))
+        console.note(f"--family auto takes {family!r} for these targets")
+    return {"family": family, "exposure": options.exposure, "offset": options.offset}
+
+
+def check_statistics(options: argparse.Namespace) -> None:
+    """Refuse families for tables whose rows are not in memory."""
+    if options.family not in ("gaussian", "auto") or options.exposure or options.offset:
+        raise ValueError(
+            f"--family {options.family}, --exposure and --offset need rows in memory, since statistics of classes and "
+            "counts change with the fit: leave out --stream, or fit a sample of the table"
+        )
 
 
 def method_of(options: argparse.Namespace, console: Console) -> tuple[MultiTaskRegressor, dict[str, Any]]:
@@ -111,11 +135,10 @@ def record_of(model: MultiTaskRegressor, error: float | None) -> dict[str, Any]:
     """What a fit found, for other programs."""
     record: dict[str, Any] = {
         "method": model.name,
-        "rows": int(model.gram_.n.sum()),
+        "rows": round(float(model.model_.rows.sum())),
         "tasks": len(model.tasks_),
         "inputs": [name for name in model.feature_names_in_ if name != task_name(model.task)],
-        "rmse_cv": error,
-        "rmse_training": training_error(model.model_),
+        **errors_record(model, error),
         "verdict": verdict_of(model.model_),
     }
     if hasattr(model, "graph_helps_"):
@@ -127,6 +150,14 @@ def record_of(model: MultiTaskRegressor, error: float | None) -> dict[str, Any]:
     if hasattr(graph, "communities"):
         record |= {"edges": len(graph.edges()), "groups": graph.communities(), "outliers": graph.outliers()}
     return record
+
+
+def errors_record(model: MultiTaskRegressor, error: float | None) -> dict[str, Any]:
+    """Errors on held-out and training rows; of classes and counts the loss on held-out rows."""
+    family = model.target
+    if family.is_plain:
+        return {"rmse_cv": error, "rmse_training": training_error(model.model_)}
+    return {"family": family.name, "loss": family.error, "loss_cv": error}
 
 
 def gains_record(gains: Mapping[str, Gain]) -> dict[str, Any]:

@@ -59,6 +59,9 @@ example:
 }
 
 
+FAMILIES = ("gaussian", "binomial", "poisson", "gamma")  # named here too: help must come without numerical libraries
+
+
 class JoinedNames(argparse.Action):
     """Names of several columns become one, as the tables have it."""
 
@@ -219,7 +222,12 @@ def _add_training_table(command: argparse.ArgumentParser) -> None:
     text = "column that names the task of a row; several make a task per combination"
     command.add_argument("--task", required=True, nargs="+", action=JoinedNames, metavar="COLUMN", help=text)
     command.add_argument("--target", required=True, metavar="COLUMN", help="column to predict")
+    text = "of the target: binomial (0 and 1, or shares), poisson (counts), gamma (amounts); auto: what it looks like"
+    command.add_argument("--family", default="gaussian", choices=("auto", *FAMILIES), help=text)
     columns = command.add_argument_group("the columns")
+    text = "what means of counts are proportional to (population, hours); no input"
+    columns.add_argument("--exposure", metavar="COLUMN", help=text)
+    columns.add_argument("--offset", metavar="COLUMN", help="added to the linear predictor; no input")
     several: Any = {"nargs": "+", "action": "extend", "default": [], "metavar": "COLUMN"}
     columns.add_argument("--drop", **several, help="to be left out")
     columns.add_argument(

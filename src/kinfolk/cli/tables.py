@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -35,10 +36,11 @@ class Training:
     source: Source
     roles: Roles
 
-    def features(self, *, scale: bool) -> Any:
+    def features(self, *, scale: bool, but: Mapping[str, Any]) -> Any:
         """What stands between the table and the model; None if inputs are numbers already and need not be scaled.
 
-        Methods that penalise coefficients need inputs on one scale; `scale` is False for those that see to it.
+        Methods that penalise coefficients need inputs on one scale; `scale` is False for those that see to it. The
+        columns that `but` names as exposure or offset are no inputs.
         """
         from sklearn.base import clone
         from sklearn.preprocessing import StandardScaler
@@ -46,7 +48,8 @@ class Training:
         rules = self.rules
         if rules.plain:
             return StandardScaler() if scale else None
-        return clone(rules).set_params(scale=scale, kinds=rules.found_kinds)
+        kinds = {name: kind for name, kind in rules.found_kinds.items() if name not in but.values()}
+        return clone(rules).set_params(scale=scale, kinds=kinds)
 
     def in_memory(self, frame: Any, options: argparse.Namespace) -> Self:
         """The same with the rows of a frame in memory."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import expit, softmax
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import DataConversionWarning
 
 from kinfolk.estimators.gamtl import GAMTL
+from kinfolk.estimators.gamtlcv import GAMTLCV
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Model, as_model
 from kinfolk.methods.outer import fit_classes
@@ -23,6 +25,7 @@ from kinfolk.rows.softmax import SoftmaxRows
 from kinfolk.rows.table import Rows, read_table, task_codes
 from kinfolk.rows.working import WorkingRows
 from kinfolk.solvers.mixed.components import FEWEST
+from kinfolk.sources.frames import is_lazy
 from kinfolk.words import warn_user
 
 
@@ -31,7 +34,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskRegressor):
     """The face of a method whose targets are labels: `class X(MultiTaskClassifier, Method)` classifies.
 
     Two classes are a logistic regression per task, several classes a softmax with one set of coefficients per class,
-    fitted jointly; the method ties the coefficients of all classes along one graph. `decision_function` is the plain
+    fitted jointly; the method ties the coefficients of all classes along one graph, unless it fits each class versus
+    the rest (`one_versus_rest`), which then has a graph of its own. `decision_function` is the plain
     linear predictor; `predict_proba` averages over the uncertainty of the coefficients, so that it is nearer to even
     for tasks of few rows and for unseen ones.
 
@@ -41,6 +45,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskRegressor):
     """
 
     classifies: ClassVar[bool] = True
+    one_versus_rest: ClassVar[bool] = False
 
     class_weight: Any = None
     family: str = choice("binomial")
@@ -60,6 +65,17 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskRegressor):
             warn_user(f"all labels are {classes.tolist()[0]!r}: there is one class, which is always predicted")
             codes = codes + 1.0
         return replace(super().read(table, codes, sample_weight, y_names=names), classes=classes)
+
+    def as_targets(self, y: Any) -> Array:
+        """The numbers of the classes of new rows."""
+        known = as_model(self).classes
+        assert known is not None
+        classes, codes, _ = classes_of(y)
+        strange = [label for label in classes.tolist() if label not in known.tolist()]
+        if strange:
+            raise ValueError(f"y has the class {strange[0]!r}, which fit has not seen ({known.tolist()[:8]})")
+        number = np.searchsorted(known, classes)[np.nan_to_num(codes).astype(np.intp)]
+        return np.where(np.isnan(codes), np.nan, number)
 
     def working_rows(self, rows: Rows, X: Array, names: tuple[str, ...] | None) -> WorkingRows:
         """The observed labels one by one; of several classes, as shares of 0 and 1."""
@@ -102,6 +118,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskRegressor):
             eta, std = self._predictors(one, X, with_std=with_std)
             drawn.append(eta / np.sqrt(1 + np.pi / 8 * std**2))
         assert model.classes is not None
+        if self.one_versus_rest:  # shares of probabilities that do not know of each other
+            drawn = [log_expit(eta) for eta in drawn] if model.by_class else drawn
         if len(model.classes) == 1:
             found = np.ones((*drawn[0].shape, 1))
         elif model.by_class:
@@ -134,6 +152,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskRegressor):
 
     def _predictors(self, model: Model, X: Any, *, with_std: bool = False) -> tuple[Array, Any]:
         """Linear predictors of a table, and their standard deviations or zeros."""
+        if is_lazy(X):
+            raise ValueError(f"{type(self).__name__} predicts rows in memory: collect the lazy frame first")
         whole = as_model(self)
         assert whole.columns is not None
         rows = whole.columns.read(X, type(self).__name__)
@@ -182,9 +202,69 @@ class GAMTLClassifier(MultiTaskClassifier, GAMTL):
     Examples
     --------
     >>> X = np.column_stack([np.repeat([0, 1], 20), np.tile(np.linspace(-2, 2, 20), 2)])
-    >>> y = np.where(X[:, 1] > 0, "high", "low")
+    >>> y = np.where(X[:, 1] + np.tile([0.9, -0.9], 20) > 0, "high", "low")
     >>> GAMTLClassifier(task=0).fit(X, y).predict([[0, 1.5], [1, -1.5]])
     array(['high', 'low'], dtype='<U4')
     """
 
     shares: ClassVar[str] = "graph"
+
+
+@parameters
+class GAMTLClassifierCV(MultiTaskClassifier, GAMTLCV):
+    """GAMTLCV for labels: everything chosen by cross-validated log-loss, and a guard for what does not help.
+
+    Two classes are fitted as `GAMTLCV(family="binomial")` fits them: lines, curves, the graph and boosted trees, each
+    as far as it lowers the log-loss of held-out rows. Of several classes each is fitted like this versus the rest, with
+    what helps it, and probabilities are divided by their sum.
+
+    Parameters
+    ----------
+    class_weight : None; "balanced", rows count so that all classes weigh alike; or a dict of weights by class
+    family : "binomial", which is also that of several classes
+
+    Attributes
+    ----------
+    classes_ : the labels, sorted
+    coef_, intercept_ : of the logarithm of the odds of the second class; for K classes (K, T, d) and (K, T), of each
+        versus the rest. All other attributes are those of `GAMTLCV`, for K classes those of the first
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([np.repeat(np.arange(4), 30), rng.normal(size=120)])
+    >>> y = np.where(X[:, 1] + rng.normal(size=120) > 0, "high", "low")
+    >>> GAMTLClassifierCV(task=0, trunk=None).fit(X, y).predict([[0, 1.5], [1, -1.5]])
+    array(['high', 'low'], dtype='<U4')
+    """
+
+    shares: ClassVar[str] = "graph, tuned and guarded"
+    one_versus_rest: ClassVar[bool] = True
+
+    def fit_rows(self, rows: Rows, groups: Any = None, *, streams: bool = False) -> Self:
+        """Fit two classes, or each of several versus the rest."""
+        assert rows.classes is not None
+        K = len(rows.classes)
+        seen = ~np.isnan(rows.y)
+        if self.class_weight is not None:
+            rows = replace(rows, weight=self._weights(rows, seen))
+        if K <= 2:
+            super().fit_rows(rows, groups, streams=streams)
+            self.model_ = replace(self.model_, classes=rows.classes)
+            return self
+        models = []
+        for k in range(K):
+            one = replace(rows, y=np.where(seen, rows.y == k, np.nan))
+            models.append(super().fit_rows(one, groups, streams=streams).model_)
+        self.model_ = replace(models[0], classes=rows.classes, by_class=tuple(models))
+        return self
+
+    def _weights(self, rows: Rows, seen: NDArray[np.bool_]) -> Array:
+        """Weights of the rows, those of their classes included."""
+        assert rows.classes is not None
+        if rows.y.ndim > 1:
+            raise ValueError("class_weight= is for long tables, with a task column: of wide targets a row has several")
+        number = np.where(seen, rows.y, 0.0).astype(np.intp)
+        K = len(rows.classes)
+        each = class_weights(self.class_weight, rows.classes, np.bincount(number[seen], minlength=K))
+        return each[number] if rows.weight is None else each[number] * rows.weight

@@ -330,7 +330,7 @@ class GAMTLCV(GraphRegressor):
             return self.whole_model(folds.total, folds)
         with limited_threads(*folds.total.b.shape):
             if nothing:
-                model = self._fitted(lambda gram: self.whole_model(gram or folds.total, folds), data, None)
+                model = self._fitted(lambda gram: self.whole_model(gram or folds.total, folds), data, stream, None)
             else:
                 model = self._learn_from(stream, columns, data, trunk)
         return replace(model, method=self.unfitted())
@@ -339,6 +339,7 @@ class GAMTLCV(GraphRegressor):
         self,
         learn: Callable[[GramStats | None], Model],
         data: TaskRows | None,
+        stream: Stream,
         curves: FeatureSearch | None,
         trunk: Trunk | None = None,
     ) -> Model:
@@ -346,7 +347,7 @@ class GAMTLCV(GraphRegressor):
         if data is None or data.pilots is None:
             return replace(learn(None), trunk=trunk)
         rows = data.observed(slice(None), features_of(data, curves)[:])
-        return settled(learn, rows, data.pilots[-1], trunk)
+        return settled(learn, replace(rows, roles=stream.total_with(curves).roles), data.pilots[-1], trunk)
 
     def keep(self, model: Model, columns: Columns) -> Self:
         """Become the estimator of a fitted model; curves that take part are functions of the columns."""
@@ -376,13 +377,14 @@ class GAMTLCV(GraphRegressor):
             assert trial is not None and data is not None
             X = features_of(data, curves)
             fitted = fit_trees(trial, choice.mixture.trees, choice.mixture.task_trees, X, data)
-        model = self._fitted(lambda gram: self._model_of_choice(choice, gram), data, curves, fitted)
+        model = self._fitted(lambda gram: self._model_of_choice(choice, gram), data, stream, curves, fitted)
         model = model.among(stream.total_with(curves))
         if curves is None and model.trunk is None:
             return model
 
+        straight = self._fitted(lambda gram: learn(lines.at(gram), choice.lines, None), data, stream, None)
         straight = replace(
-            self._fitted(lambda gram: learn(lines.at(gram), choice.lines, None), data, None).among(stream.folds.total),
+            straight.among(stream.folds.total),
             held_out=HeldOut(choice.lines.errors.by_task(), None, lines.lines.trained_on),
             structure=None,
             course=None,

@@ -7,17 +7,28 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from kinfolk.methods.change import adopted, dropped, solved_anew, task_positions, with_shown_graph
+from kinfolk.methods.change import (
+    adopted,
+    dropped,
+    solved_anew,
+    task_positions,
+    with_shown_graph,
+    working_statistics,
+)
 from kinfolk.methods.given_graph import AlongGraph
 from kinfolk.methods.method import Face
 from kinfolk.methods.model import Model, as_model
+from kinfolk.methods.outer import observed
 from kinfolk.methods.parameters import parameters
+from kinfolk.methods.search_report import ByTask
 from kinfolk.methods.trunk import is_regressor
 from kinfolk.rows.gram import Array
 from kinfolk.rows.schema import Columns
 from kinfolk.rows.table import Rows
+from kinfolk.rows.working import WorkingRows
 
 
 def may_stream(method: Any) -> bool:
@@ -111,9 +122,11 @@ class GraphRegressor(AlongGraph):
         ----------
         X, y, sample_weight : rows of the new tasks, as in `fit`
         """
+        if as_model(self).by_class:
+            raise ValueError("adopt takes no more than two classes: fit again with the new tasks")
         if self.task is None:
             raise ValueError("adopt takes long tables with a task column; this model was fitted to wide targets")
-        self.model_ = self._with_new_tasks(as_model(self), X, y, sample_weight)
+        self.model_ = self._with_new_tasks(as_model(self), X, self.as_targets(y), sample_weight)
         return self
 
     def _with_new_tasks(self, model: Model, X: Any, y: Any, sample_weight: Any) -> Model:
@@ -121,11 +134,18 @@ class GraphRegressor(AlongGraph):
         assert model.columns is not None
         old = model.statistics("adopt")
         rows, features = model.columns.read_with_targets(X, y, type(self).__name__, sample_weight)
-        new = rows.gram(features, old.feature_names)
-        known = np.isin(new.labels, model.labels)
+        labels = rows.schema.labels
+        known = np.isin(labels, model.labels)
         if known.any():
-            name = new.labels[known].tolist()[0]
+            name = labels[known].tolist()[0]
             raise ValueError(f"task {name!r} is known already: drop() it first, or use partial_fit to add rows to it")
+        about: dict[str, ByTask] = {}
+        if model.target.is_plain:
+            new = rows.gram(features, old.feature_names)
+        else:
+            working = WorkingRows.of(rows, features, old.feature_names, model.target)
+            new = working_statistics(model, working)
+            about = observed(working)
         # A single row, which its intercept takes, says nothing about neighbours: such a task stands beside the graph.
         lone = new.lone() & self.needs_two_rows()
         grown = model if lone.all() else adopted(model, new.select(~lone))
@@ -138,6 +158,8 @@ class GraphRegressor(AlongGraph):
             stream = stream.plus(rows, inputs, random_state=self.random_state)
         columns = model.columns.including(rows.table).with_labels(gram.labels)
         grown = replace(grown.among(gram), columns=columns, stream=stream)
+        extras = {name: _joined(grown, name, labels, values) for name, values in about.items()}
+        grown = replace(grown, extras=grown.extras | extras)
 
         def too(other: Model) -> Model:
             return self._with_new_tasks(other, X, y, sample_weight)
@@ -157,3 +179,10 @@ class GraphRegressor(AlongGraph):
         where = np.unique(task_positions(model, tasks))
         self.model_ = replace(solved_anew(model, where), stream=model.stream)
         return self
+
+
+def _joined(model: Model, name: str, labels: NDArray[Any], new: ByTask) -> ByTask:
+    """What is known of every task, with that of new ones."""
+    values = model.extras[name].values.copy()
+    values[np.searchsorted(model.labels, labels)] = new.values
+    return ByTask(values)

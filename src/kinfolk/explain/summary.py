@@ -229,7 +229,7 @@ def get_feature_names_out(model: Fitted, input_features: Any = None) -> Any:
 def title(model: Model) -> str:
     """Method, tasks, rows and features."""
     T, d = model.attributes["coef_"].shape
-    rows = "" if model.gram is None else f", {counted(round(float(model.gram.n.sum())), 'row')}"
+    rows = "" if model.gram is None else f", {counted(round(float(model.rows.sum())), 'row')}"
     return f"{model.name}: {counted(T, 'task')}{rows}, {counted(d, 'feature')}"
 
 
@@ -237,16 +237,19 @@ def title(model: Model) -> str:
 def account(fitted: Fitted, method: str, seconds: float, cross_validated: float | None = None) -> list[str]:
     """What a fit found, line by line: the command line prints it, and so does verbose=1."""
     model = as_model(fitted, "summary")
-    gram = model.statistics("the account of a fit")
+    model.statistics("the account of a fit")
     took = "less than 1 s" if seconds < 1 else f"{seconds:.0f} s"
-    rows = counted(round(float(gram.n.sum())), "row")
+    rows = counted(round(float(model.rows.sum())), "row")
     inputs = len(model.feature_names) if model.columns is None else model.columns.inputs
     size = f"{rows}, {counted(len(model.labels), 'task')}, {counted(inputs, 'feature column')}"
     if cross_validated is None and model.held_out is not None:
         cross_validated = float(np.nanmean(model.held_out.errors))
-    error = f"error on the training rows (RMSE): {training_error(model):.4g}"
+    kind = model.target.error
+    error = f"{kind} on the training rows"
+    if model.target.is_plain:
+        error = f"error on the training rows (RMSE): {training_error(model):.4g}"
     if cross_validated is not None:
-        error = f"cross-validated error (RMSE, mean over tasks): {cross_validated:.4g}"
+        error = f"cross-validated error ({kind}, mean over tasks): {cross_validated:.4g}"
     groups = TaskGroups.of(model)
     picture = f"{'map' if is_map(model) else 'graph'}: {groups.in_short()}"
     about = beginning(groups.lines(), ACCOUNT, "summary() or the report")
@@ -292,10 +295,10 @@ def _columns(model: Model, groups: TaskGroups) -> dict[str, list[Any]]:
     """The table of tasks: what is known of each, None for the population where it has no such number."""
     columns: dict[str, Any] = {}
     if model.gram is not None:
-        rows = model.gram.n
+        rows = model.rows
         columns["rows"] = [*rows.tolist(), float(rows.sum())]
-        mean = float(np.average(model.gram.y_mean, weights=rows))
-        columns["level"] = [*np.where(rows > 0, model.gram.y_mean, np.nan).tolist(), mean]
+        means = model.target_means
+        columns["level"] = [*means.tolist(), float(np.average(np.nan_to_num(means), weights=rows))]
     if model.held_out is not None:
         errors = model.held_out.errors
         columns["error"] = [*errors.tolist(), float(np.nanmean(errors))]

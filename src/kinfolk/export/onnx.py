@@ -39,6 +39,8 @@ def to_onnx(fitted: Fitted, path: str | os.PathLike[str]) -> Path:
         raise ValueError(
             "boosted trees take part in these predictions, and have no ONNX form here: fit with trunk=None"
         )
+    if model.by_class or model.columns.offsets:
+        raise ValueError("several classes, exposure and offset have no ONNX form here: use predict in Python")
     graph = _Graph(onnx)
     X = "features"
     for step in _steps(model.columns.transformer):
@@ -189,7 +191,15 @@ def _long(graph: _Graph, model: Model, X: str, *, unseen: str) -> None:
         time = graph.op("Gather", X, graph.constant(np.array([column])), axis=1)
         after = graph.op("Greater", time, graph.constant(np.float64(end)))
         prediction = graph.op("Where", after, _held(graph, later, X, by_row), prediction)
-    graph.op("Squeeze", prediction, graph.constant(np.array([1])), output="prediction")
+    graph.op("Squeeze", _mean(graph, model, prediction), graph.constant(np.array([1])), output="prediction")
+
+
+def _mean(graph: _Graph, model: Model, predictor: str) -> str:
+    """The mean of the targets at a linear predictor: of two classes the probability of the second, without averaging
+    over what is uncertain.
+    """
+    operator = {"identity": "Identity", "logit": "Sigmoid", "log": "Exp"}[model.target.link]
+    return predictor if operator == "Identity" else graph.op(operator, predictor)
 
 
 def _held(graph: _Graph, model: Model, X: str, linear: Callable[[Model, str], str]) -> str:
@@ -228,9 +238,9 @@ def _wide(graph: _Graph, model: Model, X: str) -> list[Any]:
 
     prediction = _held(graph, model, X, all_tasks)
     if single:
-        graph.op("Squeeze", prediction, graph.constant(np.array([1])), output="prediction")
+        graph.op("Squeeze", _mean(graph, model, prediction), graph.constant(np.array([1])), output="prediction")
         return ["n"]
-    graph.op("Identity", prediction, output="prediction")
+    graph.op("Identity", _mean(graph, model, prediction), output="prediction")
     return ["n", len(model.labels)]
 
 

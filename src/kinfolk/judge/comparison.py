@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
 from kinfolk.judge.contestants import BOOSTING, TUNED, Contestant, Transformer, contestants
+from kinfolk.judge.tuning import errors_of_rows
 from kinfolk.judge.verdict import (
     AS_GOOD,
     Verdict,
@@ -34,9 +35,10 @@ from kinfolk.methods.ridges import Independent
 from kinfolk.methods.search_report import Gain
 from kinfolk.progress import Callback, report
 from kinfolk.rows.columns import TableRules
+from kinfolk.rows.families import FAMILIES, Family
 from kinfolk.rows.schema import Columns, ruled
 from kinfolk.rows.splits import fold_of_rows, in_order, trains, whole_tasks
-from kinfolk.rows.table import Rows, read_rows
+from kinfolk.rows.table import Rows
 from kinfolk.search.errors import Errors
 from kinfolk.words import counted, cut, decimals, html_table, percent
 
@@ -46,7 +48,6 @@ SECONDS = 120.0  # of processor time for a method
 SECONDS_GRAPH = 900.0  # what the comparison is about gets the time that it needs
 FIRST_SEARCH = 50  # simplicity from which a method searches; simpler ones take less than a second
 SEARCH_SECONDS = 10.0  # of such a method on 1,000 rows in 5 folds: measured 6 on 160 rows of 8 tasks, 14 on 2,000 of 40
-HEADING = "held-out error (RMSE) and its standard error over tasks"
 COLUMNS = ("method", "shares", "mean over tasks", "all rows", "gain over own", "CPU time")
 WIDTHS = (20, 20, 16, 10)  # of the numbers
 BAD_FIT = (ValueError, TypeError, ImportError, ArithmeticError, np.linalg.LinAlgError)
@@ -73,6 +74,7 @@ class Comparison:
     names : of the tasks, for sentences
     tuned : the model of gamtlcv for all rows, if it was judged: what a fit says of it is said here too
     constant : (T,), tasks whose target never varies
+    family : of the targets, whose losses the errors are
     new_tasks : whether whole tasks were held out
     """
 
@@ -81,6 +83,7 @@ class Comparison:
     names: Sequence[str] = ()
     tuned: Model | None = None
     constant: NDArray[np.bool_] | None = None
+    family: Family = FAMILIES["gaussian"]
     new_tasks: bool = False
 
     @property
@@ -110,11 +113,12 @@ class Comparison:
     def table(self) -> list[dict[str, Any]]:
         """One row per method, best first, then those that were not judged; a list of these makes a data frame."""
         seconds = {outcome.contestant.name: outcome.seconds for outcome in self.outcomes}
+        kind = self._kind
         rows = []
         for name, errors in self.judged.items():
-            row = {"method": name, "shares": self._methods[name].shares, "rmse_tasks": errors.tasks()}
-            row |= {"rmse_tasks_se": errors.tasks_error(), "rmse_pooled": errors.pooled()}
-            row |= {"rmse_pooled_se": errors.pooled_error(), "seconds": seconds[name]}
+            row = {"method": name, "shares": self._methods[name].shares, f"{kind}_tasks": errors.tasks()}
+            row |= {f"{kind}_tasks_se": errors.tasks_error(), f"{kind}_pooled": errors.pooled()}
+            row |= {f"{kind}_pooled_se": errors.pooled_error(), "seconds": seconds[name]}
             if INDEPENDENT in self.judged and name != INDEPENDENT:
                 gain = self.gain(name, INDEPENDENT)
                 row |= {"gain_over_own": gain.mean, "gain_over_own_se": gain.standard_error}
@@ -122,6 +126,15 @@ class Comparison:
         skipped = [outcome for outcome in self.outcomes if outcome.errors is None]
         rows += [{"method": o.contestant.name, "shares": o.contestant.shares, "trouble": o.trouble} for o in skipped]
         return rows
+
+    @property
+    def _kind(self) -> str:
+        return "rmse" if self.family.is_plain else "loss"
+
+    @property
+    def heading(self) -> str:
+        """What the table has."""
+        return f"held-out {self.family.error} and its standard error over tasks"
 
     @property
     def verdict(self) -> list[str]:
@@ -152,7 +165,9 @@ class Comparison:
             return "Whether sharing helps is not known: compare with independent and a method that shares."
         best = sharing[0]
         tasks = int((self.judged[INDEPENDENT].task_rows > 0).sum())
-        return sharing_sentence(self.gain(best, INDEPENDENT), tasks, best, lines=self._methods[best].lines)
+        lines = self._methods[best].lines
+        measure = self.family.measure
+        return sharing_sentence(self.gain(best, INDEPENDENT), tasks, best, lines=lines, measure=measure)
 
     @property
     def gains(self) -> dict[str, Gain] | None:
@@ -164,7 +179,7 @@ class Comparison:
         verdict = None if self.tuned is None else model_verdict(self.tuned)
         if verdict is None or verdict.chain is None:
             return []
-        return [f"{TUNED} on all rows: {chain_sentence(verdict.gain, verdict.chain, verdict.unit)}"]
+        return [f"{TUNED} on all rows: {chain_sentence(verdict.gain, verdict.chain, verdict.unit, verdict.measure)}"]
 
     def _for_whom(self) -> list[str]:
         """Who gains and who loses by the advice, if it shares anything."""
@@ -179,7 +194,15 @@ class Comparison:
         ridge = self.judged[INDEPENDENT]
         names = self.names or [str(t) for t in range(len(ridge.task_rows))]
         chance = errors.chance_of_rise(ridge)
-        verdict = Verdict.of(errors.by_task(), ridge.by_task(), names, chance=chance, constant=self.constant)
+        verdict = Verdict.of(
+            errors.by_task(),
+            ridge.by_task(),
+            names,
+            self.gain(self.use, INDEPENDENT),
+            chance=chance,
+            constant=self.constant,
+            measure=self.family.measure,
+        )
         return [] if verdict is None else [f"With {self.use} {verdict.for_whom()}"]
 
     def _graph(self) -> list[str]:
@@ -220,12 +243,12 @@ class Comparison:
         places = {"tasks": decimals([e.tasks() for e in judged]), "pooled": decimals([e.pooled() for e in judged])}
         rows = []
         for row in self.table():
-            numbers = [row["trouble"]] if "trouble" in row else _numbers(row, places)
+            numbers = [row["trouble"]] if "trouble" in row else _numbers(row, places, self._kind)
             rows.append([row["method"], row["shares"], *numbers])
         return [list(COLUMNS), *rows]
 
     def __repr__(self) -> str:
-        return "\n".join([HEADING, "", *self.lines(), "", *self.verdict])
+        return "\n".join([self.heading, "", *self.lines(), "", *self.verdict])
 
     def _repr_html_(self) -> str:
         sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.verdict)
@@ -237,6 +260,9 @@ def compare(
     y: Any,
     *,
     task: str | int | None = None,
+    family: str = "gaussian",
+    exposure: str | None = None,
+    offset: str | None = None,
     methods: Iterable[Any] | None = None,
     groups: Any = None,
     time: Any = None,
@@ -252,7 +278,7 @@ def compare(
 
     Parameters
     ----------
-    X, y, task : as for `fit` of an estimator
+    X, y, task, family, exposure, offset : as for an estimator; of classes and counts errors are log-loss or deviance
     methods : names (see `kinfolk methods`) or estimators with parameters; all by default
     groups : one label per row (sitting, day) that is kept on one side
     time : times of the rows, or the name of a column of X: every fold trains on the past, outside and inside
@@ -270,20 +296,13 @@ def compare(
     >>> found.use, round(found.table()[1]["rmse_tasks"], 1)
     ('pooled', 6.0)
     """
-    rows = read_rows(X, y, task=task)
+    targets = {"family": family, "exposure": exposure, "offset": offset}
+    rows = Independent(task=task, **targets).read(X, y)
     encoder = encoder_of(rows)
     count, kept = whole_tasks(cv, in_order(groups, time, X, len(rows.y)), rows)
-    chosen = contestants(methods, encoder, cv=count, random_state=random_state, n_jobs=n_jobs)
-    found = compare_rows(
-        rows,
-        chosen,
-        encoder,
-        cv=count,
-        groups=kept,
-        time_limit=time_limit,
-        random_state=random_state,
-        callback=callback,
-    )
+    chosen = contestants(methods, encoder, cv=count, random_state=random_state, n_jobs=n_jobs, targets=targets)
+    about = {"time_limit": time_limit, "random_state": random_state, "callback": callback, "family": family}
+    found = compare_rows(rows, chosen, encoder, cv=count, groups=kept, **about)
     return replace(found, new_tasks=cv == "tasks", tuned=None if cv == "tasks" else found.tuned)
 
 
@@ -332,6 +351,7 @@ def compare_rows(
     time_limit: float | None = None,
     random_state: Any = 0,
     callback: Callback | None = None,
+    family: str = "gaussian",
 ) -> Comparison:
     """`compare` for rows that have been read, and contestants that have been chosen."""
     _, features, feature_names = Independent(task=rows.schema.task, features=transformer(True)).fit_columns(rows)
@@ -340,10 +360,10 @@ def compare_rows(
     fold = fold_of_rows(rows, features, gram, cv=cv, groups=groups, random_state=random_state)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what a method says about one fold is of no use here
-        outcomes = list(_race(chosen, rows, fold, groups, time_limit, callback))
+        outcomes = list(_race(chosen, rows, fold, groups, time_limit, callback, family))
         tuned = _on_all_rows(outcomes, rows, groups, time_limit)
     names = [cut(str(label)) for label in rows.schema.labels.tolist()]
-    return Comparison(outcomes, int(fold.max()) + 1, names, tuned, constant_targets(gram))
+    return Comparison(outcomes, int(fold.max()) + 1, names, tuned, constant_targets(gram), FAMILIES[family])
 
 
 def _on_all_rows(outcomes: Sequence[Outcome], rows: Rows, groups: Any, time_limit: float | None) -> Model | None:
@@ -362,6 +382,7 @@ def _race(
     groups: Any,
     time_limit: float | None,
     callback: Callback | None,
+    family: str,
 ) -> Iterator[Outcome]:
     """Let every method predict every fold from the others, within its time."""
     k = int(fold.max()) + 1
@@ -384,17 +405,8 @@ def _race(
         except BAD_FIT as error:
             needs_more = contestant.needs and rows.codes is not None
             trouble = f"needs {contestant.needs}" if needs_more else in_short(error)
-        errors = None if trouble else _errors(rows, prediction, fold)
+        errors = None if trouble else errors_of_rows(rows, prediction, fold, FAMILIES[family])
         yield Outcome(contestant, errors, process_time() - started, trouble)
-
-
-def _errors(rows: Rows, prediction: NDArray[Any], fold: NDArray[np.intp]) -> Errors:
-    at = rows.targets()
-    predicted = prediction[at.row] if rows.codes is not None else prediction[at.row, at.codes]
-    held = fold[at.row] >= 0  # in time, the first rows are never held out
-    return Errors.of_predictions(
-        at.y[held], predicted[held], at.codes[held], len(rows.schema.labels), fold[at.row][held]
-    )
 
 
 class OutOfTime(BaseException):
@@ -427,10 +439,10 @@ def in_short(error: Exception) -> str:
     return text.split(". ")[0][:160]
 
 
-def _numbers(row: dict[str, Any], places: dict[str, int]) -> list[str]:
+def _numbers(row: dict[str, Any], places: dict[str, int], measure: str) -> list[str]:
     numbers = []
     for kind, digits in places.items():
-        error, off = row[f"rmse_{kind}"], row[f"rmse_{kind}_se"]
+        error, off = row[f"{measure}_{kind}"], row[f"{measure}_{kind}_se"]
         numbers.append(_with_error(f"{error:,.{digits}f}", f"{off:,.{digits}f}", off))
     gain = ""
     if "gain_over_own" in row:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from kinfolk.judge.tuning import fit_tuned
+from kinfolk.judge.tuning import fit_tuned, predicted_rows
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Model
 from kinfolk.methods.registry import all_methods
@@ -56,25 +56,40 @@ class Contestant:
 
 
 def contestants(
-    asked: Iterable[Any] | None, transformer: Transformer, *, cv: int, random_state: Any, n_jobs: int | None = None
+    asked: Iterable[Any] | None,
+    transformer: Transformer,
+    *,
+    cv: int,
+    random_state: Any,
+    n_jobs: int | None = None,
+    targets: dict[str, Any] | None = None,
 ) -> list[Contestant]:
-    """Those asked for, by name or as estimators with parameters; by default all, the simplest first."""
+    """Those asked for, by name or as estimators with parameters; by default all, the simplest first.
+
+    `targets` has the family of the targets, exposure and offset, of which not every method knows.
+    """
     options = {"cv": cv, "random_state": random_state, "n_jobs": n_jobs}
+    targets = targets or {}
+    numbers = not any(value not in ("gaussian", None) for value in targets.values())
     if asked is None:
-        asked = [name for name, method in all_methods().items() if method.shares]
-        asked += [BOOSTING] if find_spec("lightgbm") is not None else []
-        return sorted((_contestant(one, transformer, options) for one in asked), key=lambda one: one.simplicity)
-    return [_contestant(one, transformer, options) for one in dict.fromkeys(asked)]
+        fits = {name: numbers or not method.only_numbers for name, method in all_methods().items() if method.shares}
+        asked = [name for name, it_does in fits.items() if it_does]
+        asked += [BOOSTING] if numbers and find_spec("lightgbm") is not None else []
+        made = (_contestant(one, transformer, options, targets) for one in asked)
+        return sorted(made, key=lambda one: one.simplicity)
+    if BOOSTING in asked and not numbers:
+        raise ValueError(f"{BOOSTING} is compared on numbers alone: gamtlcv has boosted trees for classes and counts")
+    return [_contestant(one, transformer, options, targets) for one in dict.fromkeys(asked)]
 
 
-def _contestant(asked: Any, transformer: Transformer, options: dict[str, Any]) -> Contestant:
+def _contestant(asked: Any, transformer: Transformer, options: dict[str, Any], targets: dict[str, Any]) -> Contestant:
     if isinstance(asked, str):
         name = find_method(asked, extra=(BOOSTING,))
         if name == BOOSTING:
             fit = partial(_fit_boosted, transformer(False), options["random_state"])
             return Contestant(BOOSTING, fit, "boosted trees, task as category", 140, lines=False)
         asked = all_methods()[name]()
-        asked = with_known(asked, {"penalty": "cv", "scoring": "tasks", **options, **asked.quick})
+        asked = with_known(asked, {"penalty": "cv", "scoring": "tasks", **options, **asked.quick, **targets})
     method: MultiTaskRegressor = asked
     return Contestant(
         method.name,
@@ -111,14 +126,7 @@ def _fit_method(
     if fresh.features is None:
         fresh.set_params(features=transformer(not method.scales_itself))
     model = fit_tuned(fresh, rows, groups=groups, **options)[0].model_
-    columns = model.columns
-    assert columns is not None
-
-    def predict(new: Rows) -> Array:
-        read = columns.clipped_features(new.table)
-        return model.predict_all(read) if new.codes is None else model.predict_read(read, new.codes)
-
-    return Trained(predict, model)
+    return Trained(partial(predicted_rows, model), model)
 
 
 def _fit_boosted(features: Any, seed: int, rows: Rows, groups: Any) -> Trained:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,15 @@ from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
 from kinfolk.methods.method import MultiTaskRegressor
+from kinfolk.methods.model import Model
 from kinfolk.progress import Callback, report
+from kinfolk.rows.families import Family
 from kinfolk.rows.folds import SCORINGS, Folds, cv_error
+from kinfolk.rows.gram import Array
 from kinfolk.rows.schema import roles_of
 from kinfolk.rows.splits import fold_of_rows, generator, in_order, trains, whole_tasks
-from kinfolk.rows.table import Rows, read_rows
+from kinfolk.rows.table import Rows
+from kinfolk.search.errors import Errors
 from kinfolk.search.trials import TrainTest, Trial, splits_of, try_one
 from kinfolk.words import warn_user
 
@@ -86,7 +91,7 @@ def tune(
     """
     if scoring not in SCORINGS:
         raise ValueError(f"scoring={scoring!r}: choose one of {', '.join(map(repr, SCORINGS))}")
-    rows = read_rows(X, y, task=estimator.task, facts=estimator.facts)
+    rows = estimator.read(X, y)
     grid = _default_grid(estimator) if grid is None else grid
     cv, groups = whole_tasks(cv, in_order(groups, time, X, len(rows.y)), rows)
     options = {"n_jobs": n_jobs, "random_state": random_state, "callback": callback}
@@ -112,12 +117,20 @@ def tune_rows(
     callback = options.pop("callback", None)
     points = list(ParameterGrid(grid))
     methods = [clone(estimator).set_params(**{**(in_folds or {}), **point}) for point in points]
-    splits = _splits_by_features(methods, rows, cv, groups, random_state)
-    jobs = (joblib.delayed(try_one)(m.unfitted(), s) for m, s in zip(methods, splits, strict=True))
+    if estimator.works_on_rows:
+        fold = _fold_of(methods[0], rows, cv, groups, random_state)
+        jobs = (joblib.delayed(_tried_on_rows)(m.unfitted(), rows, groups, fold) for m in methods)
+    else:
+        splits = _splits_by_features(methods, rows, cv, groups, random_state)
+        jobs = (joblib.delayed(try_one)(m.unfitted(), s) for m, s in zip(methods, splits, strict=True))
     results: list[dict[str, Any]] = []
     for trial in joblib.Parallel(**options, return_as="generator")(jobs):
         k = len(results)
-        results.append(_row(points[k], trial, splits[k], scoring))
+        if estimator.works_on_rows:
+            errors, message = trial
+            results.append(_row_of_losses(points[k], errors, message, scoring))
+        else:
+            results.append(_row(points[k], trial, splits[k], scoring))
         report(callback, "tune", k + 1, len(points), results[-1]["error"])
     _check_failures(results)
     best = min(results, key=lambda row: row["error"])
@@ -225,6 +238,56 @@ def _row(point: dict[str, Any], trial: Trial, splits: list[TrainTest], scoring: 
         "by_task": trial.errors.by_task(),
         "message": trial.message,
     }
+
+
+def _fold_of(method: MultiTaskRegressor, rows: Rows, cv: Any, groups: Any, random_state: Any) -> NDArray[np.intp]:
+    """The fold of every row."""
+    seed = int(generator(random_state).integers(2**31 - 1))
+    _, features, names = method.fit_columns(rows)
+    return fold_of_rows(rows, features, rows.gram(features, names), cv=cv, groups=groups, random_state=seed)
+
+
+def _tried_on_rows(
+    method: MultiTaskRegressor, rows: Rows, groups: Any, fold: NDArray[np.intp]
+) -> tuple[Errors | None, str]:
+    """Held-out losses of a method of classes, counts or amounts, which is fitted to rows; or what went wrong."""
+    prediction = np.full(rows.y.shape, np.nan)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a fold has to say is said of all rows again
+            for f in range(int(fold.max()) + 1):
+                training = np.flatnonzero(trains(fold, f))
+                held_out = np.flatnonzero(fold == f)
+                within = None if groups is None else groups[training]
+                fitted = clone(method).fit_rows(rows.take(training), within)
+                prediction[held_out] = predicted_rows(fitted.model_, rows.take(held_out))
+    except Exception as error:  # one bad point must not end a long search; its message is kept
+        return None, f"{type(error).__name__}: {error}"
+    return errors_of_rows(rows, prediction, fold, method.target), ""
+
+
+def predicted_rows(model: Model, rows: Rows) -> Array:
+    """Predictions for checked rows, in the form of their targets."""
+    assert model.columns is not None
+    read = model.columns.clipped_features(rows.table)._replace(offset=rows.offset)
+    return model.predict_all(read) if rows.codes is None else model.predict_read(read, rows.codes)
+
+
+def errors_of_rows(rows: Rows, prediction: Array, fold: NDArray[np.intp], family: Family) -> Errors:
+    """Errors of predictions in the form of the targets of checked rows."""
+    at = rows.targets()
+    predicted = prediction[at.row] if rows.codes is not None else prediction[at.row, at.codes]
+    held = fold[at.row] >= 0  # in time, the first rows are never held out
+    T = len(rows.schema.labels)
+    return Errors.of_predictions(at.y[held], predicted[held], at.codes[held], T, fold[at.row][held], family)
+
+
+def _row_of_losses(point: dict[str, Any], errors: Errors | None, message: str, scoring: str) -> dict[str, Any]:
+    if errors is None:
+        return {"params": point, "error": np.inf, "message": message}
+    scores = {"pooled": errors.pooled(), "tasks": errors.tasks()}
+    about = {"by_fold": errors.by_fold(), "by_task": errors.by_task(), "message": message}
+    return {"params": point, "error": scores.get(scoring, scores["tasks"]), **scores, **about}
 
 
 def _check_failures(results: list[dict[str, Any]]) -> None:

@@ -70,7 +70,9 @@ def effect_of(gain: Gain) -> str:
     return HELPS if gain.mean > 0 else HURTS
 
 
-def sharing_sentence(gain: Gain, tasks: int, method: str = "this model", *, lines: bool = True) -> str:
+def sharing_sentence(
+    gain: Gain, tasks: int, method: str = "this model", *, lines: bool = True, measure: str = "error"
+) -> str:
     """Whether a method beats a ridge per task; if it has straight `lines`, that is by sharing.
 
     Examples
@@ -88,11 +90,11 @@ def sharing_sentence(gain: Gain, tasks: int, method: str = "this model", *, line
     start = f"Sharing {effect}: the" if lines else "The"
     over = f"mean over {counted(tasks, 'task')}"
     if abs(gain.mean) < SAME_ERRORS:
-        return f"{start} held-out error of {method} is that of a ridge per task, {over}."
+        return f"{start} held-out {measure} of {method} is that of a ridge per task, {over}."
     way = "lower" if gain.mean >= 0 else "higher"
     size = amount(gain.mean, gain.standard_error)
     unclear = " That is no clear difference." if not lines and effect == SAME else ""
-    return f"{start} held-out error of {method} is {way} than that of a ridge per task, by {size}, {over}.{unclear}"
+    return f"{start} held-out {measure} of {method} is {way} than that of a ridge per task, by {size}, {over}.{unclear}"
 
 
 def most_lost(gain: Gain) -> float:
@@ -111,7 +113,7 @@ def as_good(gain: Gain) -> bool:
     return most_lost(gain) < AS_GOOD
 
 
-def chain_sentence(gain: Gain, chain: Mapping[str, Gain], unit: str = "task") -> str:
+def chain_sentence(gain: Gain, chain: Mapping[str, Gain], unit: str = "task", measure: str = "error") -> str:
     """What a model gains over a straight-line ridge per task, and what every step on the way to it gives.
 
     Examples
@@ -134,7 +136,7 @@ def chain_sentence(gain: Gain, chain: Mapping[str, Gain], unit: str = "task") ->
     parts = ", ".join(f"{STEPS[name]}{verb} {size}" for name, verb, size in zip(chain, verbs, sizes, strict=False))
     whole = _hundredths(abs(gain.mean), places)
     way = "less" if gain.mean > 0 else "more"
-    how = "The same error as" if float(whole) == 0 else f"{whole} % {way} error than"
+    how = f"The same {measure} as" if float(whole) == 0 else f"{whole} % {way} {measure} than"
     return f"{how} a straight-line ridge per {unit}: {parts}."
 
 
@@ -162,7 +164,7 @@ def graph_helps(gain: Gain, share: float) -> bool:
     return gain.mean >= NOTICEABLE and share >= LEAST_GRAPH
 
 
-def graph_sentence(gain: Gain, share: float | None) -> str:
+def graph_sentence(gain: Gain, share: float | None, measure: str = "error") -> str:
     """What the graph of a tuned model does: it has a share in its predictions, or is a map to be read.
 
     `gain` is what it gives to the predictions, or if it takes no part in them (None) what it would give.
@@ -177,7 +179,7 @@ do without it.'
 predictions come along it. Read it as a map.')
     """
     if share is None:
-        return f"The graph is a map only: {without_gain(gain)} so predictions do without it."
+        return f"The graph is a map only: {without_gain(gain, measure=measure)} so predictions do without it."
     size = f"{100 * share:.0f} %" if share >= 0.005 else "less than 1 %"
     along = f"{size} of the predictions come along it."
     return (
@@ -216,7 +218,7 @@ def curves_sentence(mixture: Iterable[str], along: str | None) -> str:
     return f"The curves are {listed(parts)}."
 
 
-def without_gain(gain: Gain, pronoun: str = "it") -> str:
+def without_gain(gain: Gain, pronoun: str = "it", measure: str = "error") -> str:
     """Why something is left out of a model.
 
     Examples
@@ -226,7 +228,7 @@ def without_gain(gain: Gain, pronoun: str = "it") -> str:
     >>> without_gain(Gain(0.0003, 0.0001))
     'with it the held-out error would be lower by less than 0.1 %, which nobody would notice,'
     """
-    start = f"with {pronoun} the held-out error would be"
+    start = f"with {pronoun} the held-out {measure} would be"
     if abs(gain.mean) < SAME_ERRORS:
         return f"{start} the same,"
     size = amount(gain.mean, gain.standard_error)
@@ -251,6 +253,7 @@ class Verdict:
     unit : what a task is, in a word: the name of the task column
     lines : whether the model is one of straight lines, so that all of the gain is that of sharing
     untried : a sentence about what was not tried
+    measure : what an error is, in a word
     """
 
     gain: Gain
@@ -263,6 +266,7 @@ class Verdict:
     unit: str = "task"
     lines: bool = True
     untried: str = ""
+    measure: str = "error"
 
     @classmethod
     def of(
@@ -335,7 +339,9 @@ class Verdict:
         same = total - better - worse
         clear, unclear = (listed([self._rise(t) for t in self.losers(clearly=c)], 3) for c in (True, False))
         have, whose = ("has", "its") if better == 1 else ("have", "their")
-        parts = [f"{better:,} of {counted(total, 'task')} {have} a lower error than with a ridge of {whose} own"]
+        parts = [
+            f"{better:,} of {counted(total, 'task')} {have} a lower {self.measure} than with a ridge of {whose} own"
+        ]
         parts += [f", {same:,} the same"] if same else []
         parts += [f", {worse:,} a higher one"] if worse else []
         parts += [", none of them clearly"] if worse and not clear and not unclear else []
@@ -379,15 +385,15 @@ class Verdict:
         if as_good(self.gain):
             return f"a ridge per task (Independent) is simpler and loses less than {percent(AS_GOOD)} at most."
         most = percent(most_lost(self.gain))
-        return f"keeping this model is safe; a ridge per task (Independent) may have up to {most} more error."
+        return f"keeping this model is safe; a ridge per task (Independent) may have up to {most} more {self.measure}."
 
     def sentences(self, remarks: Sequence[str] = ()) -> list[str]:
         """What is gained and how sure that is, for whom, remarks about parts of the model, and what to do next."""
         if self.chain is None:
-            first = [sharing_sentence(self.gain, self.tasks, lines=self.lines)]
+            first = [sharing_sentence(self.gain, self.tasks, lines=self.lines, measure=self.measure)]
         else:
             errors = ONE_TASK if self.effect == UNKNOWN else chain_errors(self.gain, self.chain, self.tasks)
-            first = [chain_sentence(self.gain, self.chain, self.unit), errors]
+            first = [chain_sentence(self.gain, self.chain, self.unit, self.measure), errors]
         if self.effect == UNKNOWN:
             return [*first, *remarks]
         return [*first, self.for_whom(), *remarks, self.next_step()]
@@ -407,8 +413,9 @@ def model_verdict(model: Model, names: Sequence[str] | None = None, unit: str | 
         chain=judged_gains(model),
         unit=unit or task_word(model),
         lines=has_lines_only(model),
-        constant=constant_targets(model.gram),
+        constant=constant_tasks(model),
         untried=_untried(model),
+        measure=model.target.measure,
     )
 
 
@@ -447,6 +454,15 @@ def constant_targets(gram: GramStats | None) -> NDArray[np.bool_] | None:
         return None
     deviation = np.sqrt(np.maximum(gram.yy, 0.0) / np.maximum(gram.n, 1.0))
     return (gram.n > 1) & (deviation <= CONSTANT * np.abs(gram.y_mean))
+
+
+def constant_tasks(model: Model) -> NDArray[np.bool_] | None:
+    """The same of a model; of classes and counts, tasks whose targets are all at one end of their range."""
+    family = model.target
+    if family.is_plain or model.gram is None:
+        return constant_targets(model.gram)
+    means = model.target_means
+    return (model.rows > 1) & ((means == family.least) | (means == family.most))
 
 
 def judged_gains(model: Model) -> dict[str, Gain] | None:
@@ -518,7 +534,7 @@ def _remarks_of_search(model: Model, report: SearchReport) -> list[str]:
 
 def explained_share(model: Model) -> float:
     """R2 of held-out predictions within tasks: levels that differ between tasks count for nothing; NaN if unknown."""
-    if model.held_out is None or model.gram is None:
+    if model.held_out is None or model.gram is None or not model.target.is_plain:
         return np.nan
     errors = model.held_out.errors
     judged = ~np.isnan(errors)
@@ -531,7 +547,8 @@ def graph_of(model: Model) -> str | None:
     report = model.report
     if report is None or not np.isfinite(report.graph_gain.standard_error):
         return None
-    return graph_sentence(report.graph_gain, composition(model)[ALONG_GRAPH] if report.graph_helps else None)
+    share = composition(model)[ALONG_GRAPH] if report.graph_helps else None
+    return graph_sentence(report.graph_gain, share, model.target.measure)
 
 
 def is_map(model: Model) -> bool:
@@ -545,7 +562,8 @@ def is_map(model: Model) -> bool:
 def trees_sentence(gain: Gain, model: Model) -> str:
     """How much of the predictions comes from boosted trees, or a given regressor, and why there is none of it."""
     if model.trunk is None:
-        return f"Boosted trees are left out: {without_gain(gain, 'them')} so predictions do without them."
+        why = without_gain(gain, "them", model.target.measure)
+        return f"Boosted trees are left out: {why} so predictions do without them."
     shares = composition(model)
     parts = listed([f"{100 * share:.0f} % {source}" for source, share in shares.items() if share >= LEAST_SHARE])
     does = "help" if gain.mean >= NOTICEABLE else "make next to no difference"

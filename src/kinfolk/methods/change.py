@@ -18,8 +18,11 @@ from kinfolk.methods.search_report import ByTask
 from kinfolk.methods.structures import TaskGraph
 from kinfolk.rows.gram import GramStats
 from kinfolk.rows.table import task_codes
+from kinfolk.rows.working import WorkingRows
 
 Positions = NDArray[np.intp]
+ADOPTING_ROUNDS = 20  # of working targets of new tasks
+ADOPTED = 1e-6  # of a predictor: a step that ends these rounds
 
 
 def adopted(model: Model, new: GramStats) -> Model:
@@ -45,6 +48,22 @@ def adopted(model: Model, new: GramStats) -> Model:
     return with_shown_graph(adopting)
 
 
+def working_statistics(model: Model, new: WorkingRows) -> GramStats:
+    """Statistics of the working targets of new tasks, at the predictors that they have once they are adopted."""
+    new = new.with_levels_of_all(new.one_sided())
+    eta = new.X @ model.population.coef + model.population.intercept + new.offset
+    for _ in range(ADOPTING_ROUNDS):
+        gram = new.gram(eta)
+        grown = adopted(model, gram)
+        codes = np.searchsorted(grown.labels, new.labels)[new.codes]
+        following = grown.predictor(new.X, codes) + new.offset
+        moved = float(np.abs(following - eta).max(initial=0.0))
+        eta = following
+        if moved <= ADOPTED:
+            break
+    return gram
+
+
 def dropped(model: Model, tasks: Positions) -> Model:
     """The model without some tasks, their statistics and their edges; the others keep their coefficients."""
     kept = np.setdiff1d(np.arange(len(model.labels)), tasks)
@@ -68,6 +87,7 @@ def dropped(model: Model, tasks: Positions) -> Model:
         trunk=None if model.trunk is None else model.trunk.taken(kept),
         bound=None if model.bound is None else model.bound.changed(lambda lines: dropped(lines, tasks)),
         beyond=None if model.beyond is None else dropped(model.beyond, tasks),
+        by_class=tuple(dropped(one, tasks) for one in model.by_class),
     )
     return with_shown_graph(smaller)
 

@@ -32,6 +32,8 @@ from kinfolk.methods.remarks import (
     warn_of_collinear_features,
     warn_of_common_features,
     warn_of_lonely_values,
+    warn_of_poverty,
+    warn_of_scatter,
     warn_of_target,
 )
 from kinfolk.progress import LONG, Bar, rest_of_fit
@@ -147,6 +149,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
 
     def needs_two_rows(self) -> bool:
         """Whether own intercepts leave nothing of a one-row task."""
+        return True
+
+    def finds_numbers(self, gram: GramStats) -> bool:
+        """Whether penalties, variances or a graph come from the statistics, not from the parameters alone."""
         return True
 
     def levels_are_free(self) -> bool:
@@ -267,6 +273,10 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         rows = read_rows(table, y, task=self.task, sample_weight=sample_weight, facts=self.facts, **targets)
         return rows if offset is None else replace(rows, offset=offset)
 
+    def as_targets(self, y: Any) -> Any:
+        """Targets of new rows as numbers."""
+        return y
+
     def fit_rows(self, rows: Rows, groups: Any = None) -> Self:
         """Fit to rows that have been read and checked."""
         self._check_family()
@@ -323,6 +333,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
             check_work(T, X.shape[1])
         if self.target.is_plain:
             warn_of_target(rows.targets().y)
+        else:
+            warn_of_poverty(rows, X, names, self.target)
         warn_of_lonely_values(rows, X, names)
         if T == 1 and self.task is not None and not self.alone:
             warn_user(f"column {task_name(self.task)!r} names one task: it is fitted, with no others to learn from")
@@ -378,6 +390,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         """Become the estimator of a fitted model."""
         warn_of_collinear_features(model.gram, columns)
         warn_of_common_features(model.gram, model.coef, columns, found=isinstance(self.facts, str))
+        warn_of_scatter(model.gram, model.target)
         if columns.limits is None and columns.basis is None and self.extrapolate == "clip" and model.gram is not None:
             columns = replace(columns, limits=limits_from(model.gram))
         if columns.means is None and columns.basis is None and model.gram is not None:

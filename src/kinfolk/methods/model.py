@@ -409,6 +409,15 @@ class Model:
         return self.statistics("the number of rows").n if counted is None else counted.values
 
     @property
+    def target_means(self) -> Array:
+        """Mean target of every task (T,); NaN without rows."""
+        known = self.extras.get("means_")
+        if known is not None:
+            return known.values
+        gram = self.statistics("the mean of targets")
+        return np.where(gram.n > 0, gram.y_mean, np.nan)
+
+    @property
     def compared(self) -> tuple[Part, ...]:
         """The parts by whose predictions tasks are compared: all, or the graph's own where most of a mixture is pooled.
 

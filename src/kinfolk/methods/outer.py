@@ -58,6 +58,7 @@ class NumbersMethod(Protocol):
 
     def needs_two_rows(self) -> bool: ...
     def levels_are_free(self) -> bool: ...
+    def finds_numbers(self, gram: GramStats) -> bool: ...
     def model_of(self, gram: GramStats, folds: Folds | None = None) -> Model: ...
     def _one_line(self, gram: GramStats, folds: Folds | None = None) -> Model: ...
 
@@ -195,7 +196,10 @@ def _found(
     method: NumbersMethod, learn: Callable[..., Model], rows: WorkingRows, folds: Folds | None
 ) -> tuple[Model, Descent]:
     """What a method finds on working targets, and the end of the steps with its numbers."""
-    eta = first_predictor(rows)
+    # Numbers that are given need no pilot to be found.
+    eta = rows.even()
+    if method.finds_numbers(rows.gram(eta)):
+        eta = first_predictor(rows)
     for k in range(method.family_rounds):
         # Penalties and a graph by these working targets; with them fixed there is one objective, which falls.
         near = rows.quadratic(eta)
@@ -288,7 +292,7 @@ def _with_lone(model: Model, rows: WorkingRows, lone: NDArray[np.bool_]) -> Mode
     noise = None if model.gram is None else model.gram.dispersion
     gram = among.gram if model.gram is None or lone.any() or not known.all() else model.gram
     assert gram is not None
-    extras = among.extras | {"rows_": ByTask(rows.counts().astype(np.float64))}
+    extras = among.extras | observed(rows)
     return replace(among, intercept=intercept, gram=replace(gram, dispersion=noise), extras=extras)
 
 
@@ -314,7 +318,18 @@ def settled(learn: Callable[[GramStats], Model], rows: WorkingRows, eta: Array, 
     gram = model.gram
     assert gram is not None
     noise = dispersion(rows, model.maps, eta + step)
-    return replace(model, gram=replace(gram, dispersion=noise), family=rows.family.name)
+    gram = replace(gram, dispersion=noise)
+    return replace(model, gram=gram, family=rows.family.name, extras=model.extras | observed(rows))
+
+
+def observed(rows: WorkingRows) -> dict[str, ByTask]:
+    """Rows of every task and means of their targets, which statistics of working targets do not say."""
+    real = rows.row >= 0
+    count = np.bincount(rows.codes[real], minlength=len(rows.labels)).astype(np.float64)
+    weight = np.bincount(rows.codes[real], rows.weight[real], minlength=len(rows.labels))
+    total = np.bincount(rows.codes[real], (rows.weight * rows.y)[real], minlength=len(rows.labels))
+    means = np.divide(total, weight, out=np.full(len(weight), np.nan), where=weight > 0)
+    return {"rows_": ByTask(count), "means_": ByTask(means)}
 
 
 def _placed(model: Model, labels: NDArray[Any]) -> tuple[Array, Array]:

@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from kinfolk.methods.constant_within import can_tell_common, centre_of, has_facts
+from kinfolk.methods.constant_within import can_tell_common, has_facts
 from kinfolk.methods.couplings import Hub
-from kinfolk.methods.facts import FactEffects
 from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Course, Model, Part, Population
-from kinfolk.methods.outer import dispersion, first_predictor
+from kinfolk.methods.outer import dispersion
 from kinfolk.methods.parameters import choice, number, parameters
 from kinfolk.methods.part import placed_columns
 from kinfolk.methods.search_report import ByFeature, ByTask
@@ -45,8 +44,8 @@ class RandomSlopes(MultiTaskRegressor):
 
     Classes, counts and amounts (`family`) have the likelihood by Laplace's approximation, with covariance="diagonal",
     intercept="random" and noise="common"; coefficients are the means of w_t to its order, which lie a little farther
-    out than the likeliest ones. Other choices are fitted by working targets, which takes tasks of few rows for more
-    alike than they are.
+    out than the likeliest ones. Other choices, facts that move slopes, and tasks with so few rows that this likelihood
+    has no maximum, are fitted by working targets, which takes tasks of few rows for more alike than they are.
 
     There is nothing to tune. Units of the features do not matter, and tasks may have a single row with random
     intercepts. Tasks not seen in fit are predicted by mu (unseen="mean").
@@ -140,33 +139,36 @@ class RandomSlopes(MultiTaskRegressor):
 
     def learn_rows(self, rows: WorkingRows, folds: Folds | None = None) -> Model:
         """Classes, counts and amounts by Laplace's approximation, with the choices of parameters that it is for."""
-        for_laplace = (self.covariance, self.intercept, self.noise) == ("diagonal", "random", "common")
-        if rows.family.is_plain or not for_laplace:
-            return super().learn_rows(rows, folds)
         some = rows.among(rows.counts() > 0)
+        for_laplace = (self.covariance, self.intercept, self.noise) == ("diagonal", "random", "common")
+        gram = some.summed(some.y, some.weight)
+        # Products of facts and features are drawn to 0 together, which are no effects of tasks; and with too few tasks
+        # for them, coefficients in common are 0.
+        products = self.fact_slopes != "none" and has_facts(gram)
+        zeros = self.leaves_out_common(gram) and bool(gram.common().any())
+        if rows.family.is_plain or not for_laplace or products or zeros:
+            return super().learn_rows(rows, folds)
+        one_sided = some.one_sided()
         with limited_threads(len(some.labels), some.X.shape[1]):
-            model = self._by_laplace(some, self._products(some))
+            model = self._by_laplace(some.with_levels_of_all(one_sided & one_sided.all()))
+        if model is None:
+            return super().learn_rows(rows, folds)
         model = model.among(model.statistics("a fit").reindex(rows.labels))
         return replace(model, family=rows.family.name, method=self.unfitted())
 
-    def _products(self, rows: WorkingRows) -> FactEffects | None:
-        """Products of facts and features as a pilot tells them, beside which all else is found; levels are free."""
-        gram = rows.gram(first_predictor(rows))
-        free = self.fact_slopes == "none" or not has_facts(gram)
-        return None if free else centre_of(gram, self.fact_slopes).facts
-
-    def _by_laplace(self, rows: WorkingRows, facts: FactEffects | None) -> Model:
-        """The mixed model of greatest likelihood."""
+    def _by_laplace(self, rows: WorkingRows) -> Model | None:
+        """The mixed model of greatest likelihood; None where that is no likelihood, as many effects fit few rows."""
         # Levels vary independently of slopes at the mean input, as they do in the model of numbers.
         x0 = rows.weight @ rows.X / rows.weight.sum()
         random = ~rows.summed(rows.y, rows.weight).common()
-        offset = rows.offset if facts is None else rows.offset + facts.of_rows(rows.X)
-        about = {"weight": rows.weight, "offset": offset, "random": random}
+        about = {"weight": rows.weight, "offset": rows.offset, "random": random}
         found = laplace(rows.X - x0, rows.y, rows.codes, rows.family, tol=self.tol, **about)
+        if not found.holds:
+            return None
         if not found.converged:
             self._warn_of_steps(len(found.history) - 1, found.residual)
         variances = placed_columns(found.variances, np.flatnonzero(random), np.zeros(len(random)))
-        model = _linear_map(rows, found, np.append(variances, found.intercept_variance), x0, self.name, facts)
+        model = _linear_map(rows, found, np.append(variances, found.intercept_variance), x0, self.name)
         return replace(
             model,
             course=Course({"gradient": found.residual}, -found.history, len(found.history), found.converged),
@@ -255,25 +257,18 @@ def _hub(effects: MixedModel, weights: Array | None = None) -> Hub:
     return Hub(effects.relative_covariance, np.zeros_like(effects.relative_covariance), weights)
 
 
-def _linear_map(
-    rows: WorkingRows, found: LaplaceModel, variances: Array, x0: Array, name: str, facts: FactEffects | None
-) -> Model:
+def _linear_map(rows: WorkingRows, found: LaplaceModel, variances: Array, x0: Array, name: str) -> Model:
     """The mixed model of working targets that has the effects of `found`, whose inputs are those about x0."""
     gram = rows.summed(found.response, found.weight)
-    left = gram if facts is None else gram.beside(*facts.lines(gram.x_mean))
-    equations = normal_equations(left, "coupled", origin=(x0, found.intercept))
+    equations = normal_equations(gram, "coupled", origin=(x0, found.intercept))
     # The noise of a working target of weight 1 is the dispersion.
     covariance = np.diag(variances) / found.dispersion
     coupling = Hub(covariance, np.zeros_like(covariance))
     V = coupling.inverse(equations).unknowns(equations.b)
     W, c = equations.coefficients(V)
-    part = replace(Part.of(name, coupling, equations, V, "coupled"), facts=facts)
+    part = Part.of(name, coupling, equations, V, "coupled")
     noise = found.dispersion
     if rows.family.dispersion is not None:  # tasks may explain less than all by which counts vary more than they should
-        noise = dispersion(rows, [part.map(gram)], rows.predictor(*part.coefficients(part.equations(gram), V)))
+        noise = dispersion(rows, [part.map(gram)], rows.predictor(W, c))
     population = Population(found.beta, found.intercept - float(x0 @ found.beta))
-    model = Model.of(replace(gram, dispersion=noise), W, c, population=population, parts=(part,))
-    if facts is None:
-        return model
-    facts = replace(facts, levels=found.beta[facts.columns])
-    return model.with_common(np.zeros(gram.n_features), facts, gram.x_mean)
+    return Model.of(replace(gram, dispersion=noise), W, c, population=population, parts=(part,))

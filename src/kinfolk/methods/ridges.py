@@ -95,6 +95,11 @@ class Penalised(MultiTaskRegressor):
         """Beside own intercepts nothing tells their coefficients."""
         return True
 
+    def finds_numbers(self, gram: GramStats) -> bool:
+        """With penalty="cv", or where coefficients are taken out before."""
+        common = self.leaves_out_common(gram) and bool(gram.common().any())
+        return self.wants_folds() or common or gram.roles is not None
+
     def wants_folds(self) -> bool:
         """With penalty="cv"."""
         return isinstance(self.penalty, str)

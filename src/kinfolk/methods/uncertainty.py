@@ -36,35 +36,43 @@ HUGE = 1e100  # numbers beyond are divided by before they are squared
 LEAST_FREEDOM = 1e-9  # of the rows: degrees of freedom below are rounding
 
 
-@holds(errors="T any >=0", without_graph="T any >=0", training="number >=0 <=1")
+@holds(errors="T any >=0", without_graph="T any >=0", training="number >=0 <=1", working="T any >=0")
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Cross-validated root mean squared errors of the tasks (T,), NaN where there are none.
+    """Cross-validated root mean squared errors of the tasks (T,), of classes and counts losses; NaN if there are none.
 
     Attributes
     ----------
     errors : of the model
     without_graph : of the best mixture of methods without a graph, for a model that had both to choose from
     training : share of the rows that the models of the folds had seen
+    working : of classes and counts, the root mean squared errors of working targets, which standard deviations explain
     """
 
     errors: Array
     without_graph: Array | None = None
     training: float = 0.8
+    working: Array | None = None
 
     def placed(self, position: NDArray[np.intp], T: int) -> HeldOut:
         """The same among T tasks, where these stand at `position`."""
-        grown = np.full((2, T), np.nan)
-        grown[0, position] = self.errors
-        if self.without_graph is None:
-            return HeldOut(grown[0], None, self.training)
-        grown[1, position] = self.without_graph
-        return HeldOut(grown[0], grown[1], self.training)
+
+        def put(values: Array | None) -> Array | None:
+            if values is None:
+                return None
+            grown = np.full(T, np.nan)
+            grown[position] = values
+            return grown
+
+        errors = put(self.errors)
+        assert errors is not None
+        return HeldOut(errors, put(self.without_graph), self.training, put(self.working))
 
     def of(self, tasks: NDArray[Any]) -> HeldOut:
         """Those of some tasks, by position or mask."""
         without = None if self.without_graph is None else self.without_graph[tasks]
-        return HeldOut(self.errors[tasks], without, self.training)
+        working = None if self.working is None else self.working[tasks]
+        return HeldOut(self.errors[tasks], without, self.training, working)
 
     def attributes(self) -> dict[str, Array]:
         """The fitted attributes that tell this."""
@@ -202,9 +210,10 @@ def scale_of_errors(known: Uncertainty, gram: GramStats, held_out: HeldOut) -> f
     rows. Parts whose errors cost little stand for the others; without such parts the scale is 1.
     """
     quick = [errors for errors in known.parts if errors.part.inverse.at_once]
-    tasks = np.flatnonzero(np.isfinite(held_out.errors) & (gram.n > 0))  # not so for tasks adopted since
+    errors = held_out.errors if held_out.working is None else held_out.working
+    tasks = np.flatnonzero(np.isfinite(errors) & (gram.n > 0))  # not so for tasks adopted since
     n = gram.n[tasks]
-    squares = n * held_out.errors[tasks] ** 2
+    squares = n * errors[tasks] ** 2
     expected = n * _expected_squares(known, quick, gram, held_out.training, tasks)
     total = float(expected.sum())
     if not quick or total <= TINY:

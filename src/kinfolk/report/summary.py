@@ -163,7 +163,7 @@ def _confidence(given: Any, shown: NDArray[np.intp], T: int) -> sparse.csr_array
 
 def _shown(model: Model) -> NDArray[np.intp]:
     """Positions of the tasks that the page holds."""
-    rows = np.ones(len(model.labels)) if model.gram is None else model.gram.n
+    rows = np.ones(len(model.labels)) if model.gram is None else model.rows
     return np.sort(np.argsort(-rows, kind="stable")[:SHOWN])
 
 
@@ -177,8 +177,15 @@ def _table(model: Model, group: NDArray[np.intp], errors: TaskErrors | None, sho
     """Columns of the table of tasks: key, heading and what it means, and the values by key."""
     columns: list[tuple[str, str, str, Any]] = [("group", "group", "a dash: stands alone", group.tolist())]
     if model.gram is not None:
-        columns.append(("rows", "rows", "rows of the task in the fit", short(model.gram.n)))
-        columns.append(("level", "level", "what the model predicts at the mean of all inputs", short(model.levels)))
+        columns.append(("rows", "rows", "rows of the task in the fit", short(model.rows)))
+        columns.append(
+            (
+                "level",
+                "level",
+                "what the model predicts at the mean of all inputs",
+                short(model.target.mean(model.levels)),
+            )
+        )
     if model.structure is not None and not model.structure.edges_are:
         graph = model.structure.graph()
         columns += [
@@ -186,12 +193,13 @@ def _table(model: Model, group: NDArray[np.intp], errors: TaskErrors | None, sho
             ("degree", "degree", "sum of edge weights", short(graph.degree, 3)),
         ]
     if errors is not None:
+        error = model.target.error
         own = np.where(errors.own > 0, errors.own, np.nan)
         columns += [
-            ("error", "error", "held-out RMSE of the model", short(errors.model)),
-            ("own", "own ridge", "held-out RMSE of a ridge on this task's rows alone", short(errors.own)),
-            ("pooled", "common slopes", "held-out RMSE with one set of slopes for all", short(errors.pooled)),
-            *((key, key, "held-out RMSE", short(values)) for key, values in errors.others.items()),
+            ("error", "error", f"held-out {error} of the model", short(errors.model)),
+            ("own", "own ridge", f"held-out {error} of a ridge on this task's rows alone", short(errors.own)),
+            ("pooled", "common slopes", f"held-out {error} with one set of slopes for all", short(errors.pooled)),
+            *((key, key, f"held-out {error}", short(values)) for key, values in errors.others.items()),
             ("gain", "gain %", "error below that of the own ridge", short(100 * (1 - errors.model / own), 3)),
         ]
     if model.trunk is not None:

@@ -13,7 +13,7 @@ from kinfolk.judge.verdict import (
     HURTS,
     STEPS,
     Verdict,
-    constant_targets,
+    constant_tasks,
     has_lines_only,
     model_verdict,
     task_word,
@@ -55,9 +55,15 @@ def page_verdict(model: Model, names: list[str], errors: TaskErrors | None) -> V
     if errors is None or errors.of_fit:
         word = task_word(model)
         return model_verdict(model, names, in_text(word) if word != "task" else word)
-    constant = constant_targets(model.gram)
-    lines = has_lines_only(model)
-    return Verdict.of(errors.model, errors.own, names, chance=errors.chance, lines=lines, constant=constant)
+    return Verdict.of(
+        errors.model,
+        errors.own,
+        names,
+        chance=errors.chance,
+        lines=has_lines_only(model),
+        constant=constant_tasks(model),
+        measure=model.target.measure,
+    )
 
 
 def effect_word(verdict: Verdict | None) -> str:

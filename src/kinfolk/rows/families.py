@@ -66,6 +66,11 @@ class Family:
         return self.name == "gaussian"
 
     @property
+    def measure(self) -> str:
+        """The same in a sentence."""
+        return "error" if self.is_plain else self.error
+
+    @property
     def has_exposure(self) -> bool:
         """Whether a mean may be proportional to something."""
         return self.link == "log"
@@ -181,7 +186,7 @@ FAMILIES = {
             name="gaussian",
             link="identity",
             takes="numbers",
-            error="squared error",
+            error="RMSE",
             dispersion=None,
             least=-np.inf,
             most=np.inf,

@@ -16,6 +16,7 @@ from kinfolk.rows.table import Rows, check_magnitudes
 
 MOST_ROWS = 1e9  # that this may take
 LEVEL_STEPS = 50  # of Newton's for one level
+LEVEL_SETTLED = 1e-10  # a step that ends them
 HALF_EVENT = 0.5  # what a task is given at the rate of all, if it has no event, or nothing else: its level is finite
 
 
@@ -123,7 +124,7 @@ class WorkingRows:
         """Statistics of working targets and weights."""
         y = z - self.offset
         gram = GramStats.from_codes(self.X, y, self.codes, self.labels, weight=w, feature_names=self.names)
-        return replace(gram, dispersion=self.family.dispersion, roles=self.roles)
+        return replace(gram, dispersion=self.family.dispersion).with_roles(self.roles)
 
     def even(self) -> Array:
         """The predictor of all rows with one level and no features."""
@@ -149,8 +150,10 @@ class WorkingRows:
         for _ in range(LEVEL_STEPS):
             eta = level + self.offset
             bend = float(self.weight @ family.curvature(y, eta))
-            step = float(self.weight @ family.slope(y, eta)) / max(bend, TINY)
-            level -= float(np.clip(step, -1.0, 1.0))
+            step = float(np.clip(float(self.weight @ family.slope(y, eta)) / max(bend, TINY), -1.0, 1.0))
+            level -= step
+            if abs(step) <= LEVEL_SETTLED:
+                break
         return level
 
     def one_sided(self) -> NDArray[np.bool_]:

@@ -40,7 +40,8 @@ def _reach(model: Model, curves: FeatureSearch | None, data: TaskRows | None) ->
     center = gram.n @ gram.x_mean / gram.n.sum()
     away = gram.x_mean - center
     C = (gram.G.sum(axis=0) + (away.T * gram.n) @ away) / gram.n.sum()
-    size = np.sqrt(np.maximum(np.diag(C), TINY))
+    variance = np.diag(C)
+    size = np.sqrt(np.where(variance > TINY, variance, 1.0))  # a feature that never varies has no unit
     value, vector = np.linalg.eigh(C / np.outer(size, size))
     root = vector / np.sqrt(np.maximum(value, LEAST_VARIANCE)) / size[:, None]
     if data is None:  # of statistics alone nobody knows the farthest row

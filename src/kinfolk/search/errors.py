@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from kinfolk.methods.search_report import NO_GAIN, Gain
+from kinfolk.rows.families import FAMILIES, Family
 from kinfolk.rows.gram import TINY, Array
 
 LEAST_FOLDS = 3  # with rows of a task, for a test of its errors
@@ -38,16 +39,23 @@ class Errors:
 
     @classmethod
     def of_predictions(
-        cls, y: Array, prediction: Array, codes: NDArray[np.intp], n_tasks: int, fold: NDArray[np.intp] | None = None
+        cls,
+        y: Array,
+        prediction: Array,
+        codes: NDArray[np.intp],
+        n_tasks: int,
+        fold: NDArray[np.intp] | None = None,
+        family: Family = FAMILIES["gaussian"],
     ) -> Self:
-        """Errors of predictions of the rows of tasks `codes`, held out in `fold`s."""
+        """Errors of predictions of the rows of tasks `codes`, held out in `fold`s; in a family its losses."""
         if prediction.shape != y.shape or not np.isfinite(prediction).all():
             raise ValueError(f"predictions of shape {prediction.shape} for {len(y)} rows must be finite, one per row")
         cell = codes if fold is None else codes + n_tasks * fold
         k = 1 if fold is None else int(fold.max()) + 1
-        squared = np.bincount(cell, (prediction - y) ** 2, minlength=k * n_tasks)
+        each = (prediction - y) ** 2 if family.is_plain else family.score(y, family.predictor(prediction))
+        squared = np.bincount(cell, each, minlength=k * n_tasks)
         rows = np.bincount(cell, minlength=k * n_tasks).astype(float)
-        return cls(squared.reshape(k, n_tasks), rows.reshape(k, n_tasks))
+        return cls(squared.reshape(k, n_tasks), rows.reshape(k, n_tasks), family.is_plain)
 
     def only(self, folds: range) -> Errors:
         """The errors on some folds, which follow each other."""

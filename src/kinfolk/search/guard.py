@@ -15,8 +15,8 @@ import numpy as np
 from kinfolk.methods.search_report import NO_GAIN, CurvesTried, Gain, SearchReport, TreesTried, VersusRidge
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.rows.gram import Array
-from kinfolk.search.cross_errors import CrossErrors
-from kinfolk.search.errors import Errors, chain_of_gains
+from kinfolk.search.cross_errors import CrossErrors, mixture_errors
+from kinfolk.search.errors import Errors, chain_of_gains, rmse
 from kinfolk.search.members import COMMON_SLOPES, OWN, OWN_CURVES, TREES, Member
 from kinfolk.search.mixture import Mixture, mixture_of
 from kinfolk.search.shares import best_mixture
@@ -219,7 +219,16 @@ class Chosen:
     def held_out(self) -> HeldOut:
         """Errors by task on held-out rows, with the graph and without."""
         errors = self.mixture.errors.by_task()
-        return HeldOut(errors, self.without_graph.errors.by_task(), self.search.lines.trained_on)
+        without = self.without_graph.errors.by_task()
+        return HeldOut(errors, without, self.search.lines.trained_on, self._working_errors())
+
+    def _working_errors(self) -> Array | None:
+        """Root mean squared errors of the working targets by task, of a family of classes or counts; lines alone."""
+        members = [member.key for member in self.mixture.members]
+        if self.mixture.errors.roots or not members:
+            return None
+        E = self.search.cross_errors(members)
+        return rmse(mixture_errors(E.by_task(), self.mixture.task_shares), E.rows.sum(axis=0))
 
 
 def _on_all(after: Errors, before: Errors, all_before: Errors) -> Errors:

@@ -199,8 +199,8 @@ class Search:
         return sorted(kind, key=self.error) if graph else kind
 
     def penalty(self, key: str) -> float:
-        """That of a member with one penalty."""
-        return float(self.tried[key][0].parameters["penalty"])
+        """That of a member with one penalty, whether or not another predicts the same."""
+        return float((self.tried | self.repeated)[key][0].parameters["penalty"])
 
     def best_graph(self, *, on_curves: bool = False, share: float = 0.0) -> Member:
         """The member with a graph of least error, of those in which a given graph has this share.

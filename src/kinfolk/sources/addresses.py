@@ -203,8 +203,9 @@ def _library(error: object) -> str:
 
 
 def _ways(secret: str) -> Iterator[str]:
-    """A secret as drivers may write it."""
-    for plain in (secret, unquote(secret), unquote_plus(secret)):
+    """A secret as drivers may write it; Python's reader of addresses leaves line breaks and tabs out."""
+    read = [secret, unquote(secret), unquote_plus(secret)]
+    for plain in (*read, *(re.sub(r"[\t\r\n]", "", word) for word in read)):
         yield from (plain, quote(plain), quote(plain, safe=""), quote_plus(plain))
         yield from (repr(plain)[1:-1], json.dumps(plain)[1:-1], plain.replace("'", "''"), plain.strip())
 

@@ -183,8 +183,19 @@ def predict_frame(model: Model, frame: Any, *, unseen: str = "mean", return_std:
     prediction = by_task(0)
     for j, name in enumerate(features):
         prediction = prediction + _within_limits(nw.col(name).cast(nw.Float64), columns, j) * by_task(j + 1)
+    prediction = _mean_of(prediction, model.target.link, columns.offsets.columns)
     given = nw.from_native(frame).collect_schema().names()
     return lazy.with_columns(prediction.alias("prediction")).select(*given, "prediction").to_native()
+
+
+def _mean_of(predictor: Any, link: str, offsets: dict[str, Any]) -> Any:
+    """The mean of the targets, for what features and columns beside them add to the linear predictor."""
+    for what, name in offsets.items():
+        value = nw.col(name).cast(nw.Float64)
+        predictor = predictor + (value.log() if what == "exposure" else value)
+    if link == "identity":
+        return predictor
+    return predictor.exp() if link == "log" else 1 / (1 + (-1 * predictor).exp())
 
 
 def _within_limits(value: Any, columns: Columns, j: int) -> Any:

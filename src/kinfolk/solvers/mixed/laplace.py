@@ -40,6 +40,11 @@ from kinfolk.solvers.tolerances import LAST_DIGIT, ROUNDING
 MOST_STEPS = 500
 SCORING = 4  # steps with expected second derivatives; later ones correct them by how the gradient changes
 HALVINGS = 30
+SUSPECT = 4.0  # standard deviation of an effect, for columns of size 1, from which on the approximation is looked at
+BROKEN = (
+    1.0  # log-likelihood per task above its lower bound: 0.1 at most in tables where it is right, 30 where it is lost
+)
+HERMITE, HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 RISE = 1e-4  # of what the gradient promises, at least
 VAGUE = (
     100.0  # of a normal prior on all effects and standard deviations, for columns of size 1: nothing where rows tell
@@ -64,6 +69,9 @@ class LaplaceModel:
     loglik : Laplace's approximation of the log-likelihood, with all constants
     residual : largest derivative over its standard deviation, where a variance of 0 would have to fall
     converged : whether `residual` is within the tolerance
+    above_bound : how far `loglik` is above a lower bound of what it approximates, per task: about 0.1 at most
+    holds : whether that is little enough; with fewer rows than effects per task the search may leave all reason, and
+        is then stopped
     history : what is maximised, by step: the log-likelihood, less next to nothing for a vague prior on all effects
     fixed_covariance : (d + 1, d + 1), of the errors of (beta, intercept), with variances as they are
     response, weight : (n,), working targets and weights by row, offsets included: with the variances as they are, the
@@ -83,11 +91,17 @@ class LaplaceModel:
     loglik: float
     residual: float
     converged: bool
+    above_bound: float
     history: Array
     fixed_covariance: Array
     response: Array
     weight: Array
     _covariances: Array
+
+    @property
+    def holds(self) -> bool:
+        """Whether the approximation is one."""
+        return self.above_bound <= BROKEN
 
     @property
     def conditional(self) -> tuple[Array, Array]:
@@ -140,7 +154,7 @@ def laplace(
     Z = np.column_stack([X[:, chosen], np.ones(n)])
     problem = _Problem.of(X, Z, np.zeros(n) if offset is None else offset, task, (family, y, weight))
     state, history = _maximum(problem, tol)
-    residual = _residual(problem, state)
+    residual = max(_residuals(problem, state))
     model = _in_units(problem, state, family, chosen, residual, int(task.max(initial=-1)) + 1)
     return replace(model, converged=residual <= tol, history=np.array(history))
 
@@ -276,15 +290,12 @@ def _information(problem: _Problem, state: _State) -> Array:
     return J
 
 
-def _residual(problem: _Problem, state: _State) -> float:
-    """The largest derivative over its standard deviation; of variances that are zero, as far as they would grow."""
+def _residuals(problem: _Problem, state: _State) -> tuple[float, float]:
+    """The largest derivatives over their standard deviations: of what moves, and of zero variances that would grow."""
     s = problem.split(state.unknowns)[1]
-    p, k = problem.X.shape[1], len(s)
     scale = np.sqrt(np.maximum(np.diagonal(_information(problem, state)), TINY))
-    relative = np.abs(state.slope) / np.maximum(scale, np.sqrt(TINY))
-    growth = np.maximum(state.rise, 0.0) / np.maximum(state.rise_scale, np.sqrt(TINY))
-    relative[p : p + k] = np.where(s == 0, growth, relative[p : p + k])
-    return float(relative.max())
+    growth = np.where(s == 0, state.rise, 0.0) / np.maximum(state.rise_scale, np.sqrt(TINY))
+    return float((np.abs(state.slope) / scale).max()), float(growth.max())
 
 
 def _start(problem: _Problem) -> _State:
@@ -307,25 +318,30 @@ def _start(problem: _Problem) -> _State:
 
 
 def _maximum(problem: _Problem, tol: float) -> tuple[_State, list[float]]:
-    """The state at the maximum of F, by quasi-Newton steps that begin with expected second derivatives."""
+    """The state at the maximum of F, by quasi-Newton steps that begin with expected second derivatives.
+
+    Variances that fall to zero stay there until nothing else moves.
+    """
     state = _start(problem)
     history = [state.value]
     inverse = None
     for step in range(MOST_STEPS):
-        following = _off_walls(problem, state, tol)
-        if following is not state or step < SCORING:
+        state = _with_zeros(problem, state)
+        moving, growing = _residuals(problem, state)
+        if max(moving, growing) <= tol or _is_lost(problem, state):
+            break
+        if moving <= tol:
+            following = _with_raised(problem, state, tol)
             inverse = None
-        state = following
-        if _residual(problem, state) <= tol:
+        else:
+            expected = inverse is None or step < SCORING
+            if inverse is None or expected:
+                inverse = inverse_definite(_information(problem, state))
+            following = _searched(problem, state, inverse @ state.slope)
+            inverse = None if following is None else _corrected(inverse, state, following)
+        if following is None and (moving <= tol or expected):
             break
-        corrected = inverse is not None
-        if inverse is None:
-            inverse = inverse_definite(_information(problem, state))
-        found = _searched(problem, state, inverse @ state.slope)
-        if found is None and not corrected:
-            break
-        inverse = None if found is None else _corrected(inverse, state, found)
-        state = found or state
+        state = following or state
         history.append(state.value)
     return state, history
 
@@ -360,25 +376,63 @@ def _corrected(inverse: Array, state: _State, following: _State) -> Array:
     return half @ inverse @ half.T + np.outer(step, step) / curvature
 
 
-def _off_walls(problem: _Problem, state: _State, tol: float) -> _State:
-    """The state with next to no variances at zero, if that is as likely, or with those above zero that want to grow."""
-    fixed, s, _ = problem.split(state.unknowns)
-    p, k = len(fixed), len(s)
+def _with_zeros(problem: _Problem, state: _State) -> _State:
+    """The state with next to no variances at zero, if that is as likely."""
+    s = problem.split(state.unknowns)[1]
+    small = (s != 0) & (state.rise < 0) & (s**2 * state.rise_scale < SMALL)
+    if not small.any():
+        return state
+    found = _with_deviations(problem, state, np.where(small, 0.0, s))
+    return found if found.value >= state.value - ROUNDING * abs(state.value) else state
+
+
+def _with_raised(problem: _Problem, state: _State, tol: float) -> _State | None:
+    """The state with variances above zero that want to grow; None if that is less likely, however little they are."""
+    s = problem.split(state.unknowns)[1]
     scale = np.maximum(state.rise_scale, np.sqrt(TINY))
-    small = (s != 0) & (state.rise < 0) & (s**2 * scale < SMALL)
-    if small.any():
-        unknowns = state.unknowns.copy()
-        unknowns[p : p + k] = np.where(small, 0.0, s)
-        found = _evaluated(problem, unknowns, state)
-        return found if found.value >= state.value - ROUNDING * abs(state.value) else state
     grows = (s == 0) & (state.rise > tol * scale)
-    for halved in range(HALVINGS if grows.any() else 0):
-        unknowns = state.unknowns.copy()
-        unknowns[p : p + k] = np.where(grows, 0.5**halved * np.sqrt(np.maximum(state.rise, 0.0)) / scale, s)
-        found = _evaluated(problem, unknowns, state)
+    for halved in range(HALVINGS):
+        raised = 0.5**halved * np.sqrt(np.maximum(state.rise, 0.0)) / scale
+        found = _with_deviations(problem, state, np.where(grows, raised, s))
         if found.value > state.value:
             return found
-    return state
+    return None
+
+
+def _with_deviations(problem: _Problem, state: _State, s: Array) -> _State:
+    """The state with other standard deviations."""
+    unknowns = state.unknowns.copy()
+    p = problem.X.shape[1]
+    unknowns[p : p + len(s)] = s
+    return _evaluated(problem, unknowns, state)
+
+
+def _is_lost(problem: _Problem, state: _State) -> bool:
+    """Whether the search has left what the approximation is for: looked at where standard deviations are large."""
+    s = problem.split(state.unknowns)[1]
+    return bool(np.abs(s).max() > SUSPECT) and _above_bound(problem, state) > BROKEN
+
+
+def _above_bound(problem: _Problem, state: _State) -> float:
+    """How far F is above a lower bound of the log-likelihood, per task.
+
+    For any density q of the effects, the log-likelihood is at least the mean of log p(y | b) + log p(b) - log q(b).
+    With the normal q of the approximation that is a little less than F; but where many effects fit few rows, F grows
+    with s without end, and the bound falls.
+    """
+    # Means over the predictor of a row by Gauss-Hermite quadrature.
+    _, s, shape = problem.split(state.unknowns)
+    modes, targets = state.modes, problem.targets
+    T, k = modes.b.shape
+    covariance = solve_tasks(modes.H, np.broadcast_to(np.eye(k), modes.H.shape))
+    deviation = np.sqrt(np.maximum(targets.rows.quadratic(s[:, None] * covariance * s), 0.0))
+    share = HERMITE_WEIGHTS / HERMITE_WEIGHTS.sum()
+    means = sum(
+        w * targets.family.deviance(targets.y, modes.eta + x * deviation) for x, w in zip(HERMITE, share, strict=True)
+    )
+    away = float(np.einsum("tjj->", covariance) + (modes.b**2).sum() + _log_determinants(modes.H).sum()) - T * k
+    peak = float(targets.family.peak(targets.y, shape * targets.weight).sum())
+    return (state.loglik - (peak - shape * float(targets.weight @ means) / 2 - away / 2)) / T
 
 
 def _working(problem: _Problem, state: _State) -> tuple[Array, Array]:
@@ -425,6 +479,7 @@ def _in_units(
         loglik=state.loglik,
         residual=residual,
         converged=False,
+        above_bound=_above_bound(problem, state),
         history=np.array([]),
         fixed_covariance=back @ inverse_definite(_fixed_information(problem, state)) @ back.T,
         response=response,
