@@ -7,6 +7,7 @@ from kinfolk._version import __version__
 
 if TYPE_CHECKING:
     from kinfolk.estimators.classifiers import GAMTLClassifier, GAMTLClassifierCV
+    from kinfolk.estimators.formula import fit
     from kinfolk.estimators.gamtl import GAMTL
     from kinfolk.estimators.gamtlcv import GAMTLCV
     from kinfolk.estimators.rbfgamtl import RBFGAMTL
@@ -32,6 +33,7 @@ __all__ = [
     "TaskTree",
     "__version__",
     "compare",
+    "fit",
     "load",
     "tune",
 ]
@@ -49,6 +51,7 @@ _HOMES = {
     "TaskGraph": "methods.structures",
     "TaskPrecision": "methods.structures",
     "TaskTree": "methods.trees",
+    "fit": "estimators.formula",
     "load": "store",
     "compare": "judge.comparison",
     "tune": "judge.tuning",

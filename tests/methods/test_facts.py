@@ -296,3 +296,33 @@ def test_whole_tasks_are_held_out_of_a_grid_as_well():
 def test_other_words_and_groups_are_refused(cv, groups):
     with pytest.raises(ValueError, match="tasks"):
         GAMTLCV(task="shop", cv=cv).fit(TABLE, Y, groups=groups)
+
+
+# --- classes and counts
+
+
+@pytest.mark.parametrize("method", [RandomSlopes(), GAMTL(), GAMTLCV(trunk=None, nonlinear=False)], ids=str)
+@pytest.mark.parametrize("family", ["binomial", "poisson"])
+def test_unseen_tasks_of_classes_and_counts_are_predicted_by_their_facts(method, family):
+    table, mean, _ = shops(rows=30)
+    eta = 0.6 * (mean - mean.mean())
+    rng = np.random.default_rng(0)
+    expected = 1 / (1 + np.exp(-eta)) if family == "binomial" else np.exp(0.5 * eta)
+    y = rng.binomial(1, expected) if family == "binomial" else rng.poisson(expected)
+    old = (table.shop < f"s{SEEN}").to_numpy()
+    errors = []
+    for facts in (None, "auto"):
+        some = table if facts else table.drop(columns=FACTS)
+        model = quietly(method.set_params(task="shop", family=family, facts=facts, unseen="mean"), some[old], y[old])
+        errors.append(error(model, some[~old], expected[~old]))
+    assert errors[1] < 0.8 * errors[0]
+
+
+def test_the_parts_of_a_mixed_model_of_classes_are_its_coefficients():
+    y = (np.median(Y) < Y).astype(float)
+    model = quietly(RandomSlopes(task="shop", family="binomial"), TABLE, y).model_
+    part = model.parts[0]
+    equations = part.equations(model.known)
+    np.testing.assert_allclose(part.map(model.known).unknowns(), part.V, atol=1e-10)
+    for found, expected in zip(part.coefficients(equations, part.V), (model.coef, model.intercept), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-10)
