@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from kinfolk import GAMTL
+from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import MeanShrunk, RandomSlopes
 
 T = 30
@@ -49,6 +49,29 @@ def test_intervals_of_counts_hold_what_they_say(method, n, dispersion):
         y = counts(rng, new_eta, dispersion)
         inside.append(((low <= y) & (y <= high)).mean())
     assert 0.87 < np.mean(inside) < 0.935
+
+
+def test_intervals_of_a_search_are_scaled_by_held_out_counts_and_keep_their_dispersion():
+    inside = []
+    for seed in range(2):
+        rng, train, eta, new, new_eta = draw(40, seed)
+        model = GAMTLCV(task="task", family="poisson", trunk=None, nonlinear=False, extrapolate="linear")
+        model.fit(train, counts(rng, eta, 3.0))
+        low, high = model.predict(new, quantiles=ENDS).T
+        y = counts(rng, new_eta, 3.0)
+        inside.append(((low <= y) & (y <= high)).mean())
+        assert 2.0 < model.dispersion_ < 4.0
+        assert 0.1 < model.model_.uncertainty.scale <= 1.2
+        np.testing.assert_allclose(model.model_.held_out.rows, 40)
+    assert 0.87 < np.mean(inside) < 0.95
+
+
+def test_losses_of_classes_do_not_scale_intervals():
+    rng, train, eta, *_ = draw(20, 0, level=-0.3)
+    y = (rng.random(len(eta)) < expit(eta)).astype(float)
+    model = GAMTLCV(task="task", family="binomial", trunk=None, nonlinear=False).fit(train, y)
+    assert model.model_.held_out.pearson is None
+    assert model.model_.uncertainty.scale == 1
 
 
 @pytest.mark.parametrize("method", [RandomSlopes, GAMTL])

@@ -39,7 +39,7 @@ def quantiles(family: Family, eta: Array, std: Array, dispersion: float, q: Arra
     >>> quantiles(FAMILIES["binomial"], np.zeros(1), np.ones(1), 1.0, ends).round(2)
     array([[0.16, 0.84]])
     >>> quantiles(FAMILIES["poisson"], np.log([4.0]), np.zeros(1), 1.0, ends).round(1)
-    array([[0.9, 7.4]])
+    array([[1.1, 7.5]])
     """
     z = ndtri(q)
     if family.link != "log":
