@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from kinfolk import GAMTL, GAMTLCV, compare, load, tune
 from kinfolk.baselines import GFL, Independent, MeanShrunk, Pooled, RandomSlopes
+from kinfolk.export import to_onnx
 from kinfolk.methods.constant_within import centre_of
 from kinfolk.rows.gram import GramStats
 from kinfolk.solvers.mixed import mixed_model
@@ -326,3 +327,31 @@ def test_the_parts_of_a_mixed_model_of_classes_are_its_coefficients():
     np.testing.assert_allclose(part.map(model.known).unknowns(), part.V, atol=1e-10)
     for found, expected in zip(part.coefficients(equations, part.V), (model.coef, model.intercept), strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+# --- other ways to a prediction
+
+
+def test_other_programs_predict_unseen_tasks_by_their_facts_too(tmp_path):
+    runtime = pytest.importorskip("onnxruntime")
+    model = quietly(GAMTL(task="shop", unseen="mean", extrapolate="linear"), TABLE[OLD], Y[OLD])
+    path = to_onnx(model, tmp_path / "model.onnx")
+    feed = {"task": TABLE.shop.to_numpy().astype(object), "features": TABLE.drop(columns="shop").to_numpy()}
+    found = runtime.InferenceSession(path).run(None, feed)[0]
+    np.testing.assert_allclose(np.ravel(found), model.predict(TABLE), rtol=1e-6)
+
+
+def test_a_private_model_predicts_by_facts(tmp_path):
+    model = quietly(GAMTL(task="shop", unseen="mean"), TABLE[OLD], Y[OLD])
+    same = load(model.save(tmp_path / "model.kin", private=True))
+    np.testing.assert_allclose(same.predict(TABLE), model.predict(TABLE))
+
+
+def test_rows_that_come_in_parts_have_facts():
+    half = np.arange(len(TABLE)) % 2 == 0
+    model = GAMTL(task="shop", unseen="mean")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.partial_fit(TABLE[half & OLD], Y[half & OLD]).partial_fit(TABLE[~half & OLD], Y[~half & OLD])
+    whole = quietly(GAMTL(task="shop", unseen="mean"), TABLE[OLD], Y[OLD])
+    np.testing.assert_allclose(model.fact_coef_, whole.fact_coef_, rtol=1e-6, atol=1e-9)
