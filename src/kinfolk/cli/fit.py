@@ -42,7 +42,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
         console.note("no report is written, since no row leaves the database: use kinfolk report on some of them")
     rows = training_rows(source, options, console, lazy=in_blocks) if source else None
     started = perf_counter()
-    model, error, rows = fit(rows, options, console, in_blocks=in_blocks)
+    model, error, rows = fitted(rows, options, console, in_blocks=in_blocks)
     seconds = perf_counter() - started
     if seconds > LONG:
         console.note(rest_of_fit(seconds, "the report with the verdict" if options.report else "the verdict"))
@@ -70,7 +70,7 @@ def beside(table: Path) -> Path:
     return table.with_suffix(".kin")
 
 
-def fit(
+def fitted(
     rows: Training | None, options: argparse.Namespace, console: Console, *, in_blocks: bool
 ) -> tuple[MultiTaskRegressor, float | None, Training | None]:
     """The fitted model, its cross-validated error if it has one (RMSE, mean over tasks), and rows for a report."""

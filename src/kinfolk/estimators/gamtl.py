@@ -155,8 +155,8 @@ class GAMTL(GraphRegressor):
         recipe = completed({"anchor": GIVEN_ANCHOR, "metric": "learned"} | self._given(), gram)
         # On a map scaled to variance 1 the pull of all neighbours together stands for that variance.
         degree = float(unit_variance(self.graph.adjacency).sum()) / gram.n_tasks
-        pull = (1 - self._share) * PULL + self._share * degree
-        return replace(recipe, strength=recipe.strength * pull / PULL)
+        weight = (1 - self._share) * PULL + self._share * degree
+        return replace(recipe, strength=recipe.strength * weight / PULL)
 
     @property
     def _share(self) -> float:

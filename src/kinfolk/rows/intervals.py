@@ -23,7 +23,7 @@ REACH = 3.0  # standard deviations beyond the quantiles asked for, between which
 STILL = 1 / 30  # relative variance of targets about their mean: below, target and mean are log-normal together
 BLOCK = 4096  # rows at a time: 24 MB of nodes and points
 POISSON = 1e-6  # excess of the dispersion over 1 below which counts are Poisson's
-ROUNDING = 1e-12  # of shares next to 1
+NEXT_TO_ONE = 1e-12  # of shares next to 1
 HALF = 0.5  # counts are spread over half a count below and above: whole numbers alone would make intervals too wide
 
 
@@ -73,7 +73,7 @@ def _by_points(family: Family, eta: Array, std: Array, dispersion: float, z: Arr
     log_x = start[:, None] + (np.log(high + shift) - start)[:, None] * np.linspace(0, 1, POINTS)
     mean = family.mean(eta[:, None] + std[:, None] * NODES)
     share = _distribution(family, np.exp(log_x)[:, :, None], mean[:, None, :], dispersion) @ WEIGHTS
-    score = ndtri(np.clip(share, TINY, 1 - ROUNDING))
+    score = ndtri(np.clip(share, TINY, 1 - NEXT_TO_ONE))
     x = np.maximum(np.exp(_interpolated(score, log_x, z)) - shift, 0.0)
     return np.where(z < score[:, :1], 0.0, x)
 
@@ -91,6 +91,6 @@ def _interpolated(score: Array, log_x: Array, z: Array) -> Array:
     """log x at the scores z (k,), from rows of points (n, m) whose scores rise; the ends for those beyond."""
     place = np.clip((score[:, :, None] < z).sum(axis=1) - 1, 0, POINTS - 2)
     left, right = np.take_along_axis(score, place, 1), np.take_along_axis(score, place + 1, 1)
-    share = np.clip((z - left) / np.maximum(right - left, ROUNDING), 0.0, 1.0)
+    share = np.clip((z - left) / np.maximum(right - left, NEXT_TO_ONE), 0.0, 1.0)
     a, b = np.take_along_axis(log_x, place, 1), np.take_along_axis(log_x, place + 1, 1)
     return a + share * (b - a)

@@ -87,7 +87,7 @@ def mixed_model_by_facts(
     for _ in range(ROUNDS):
         before = B
         B, errors, explained = _centre(equations, F, effects, total, moves, None if free else group)
-        effects = mixed_model(beside(sample, F[some] @ B, origin), near=effects)
+        effects = mixed_model(_beside(sample, F[some] @ B, origin), near=effects)
         if np.linalg.norm(F @ (B - before)) <= (SETTLED_FREE if free else SETTLED) * np.linalg.norm(F @ B):
             break
     B, errors = (values / unit[:, None] for values in (B, errors))
@@ -102,7 +102,7 @@ def mixed_model_by_facts(
     )
 
 
-def beside(gram: GramStats, centre: Array, origin: Array) -> GramStats:
+def _beside(gram: GramStats, centre: Array, origin: Array) -> GramStats:
     """What a `centre` (T, d + 1) of slopes and of the level at an origin leaves."""
     return gram.beside(centre[:, :-1], centre[:, -1] - centre[:, :-1] @ origin)
 

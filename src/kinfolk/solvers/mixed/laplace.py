@@ -30,8 +30,8 @@ from kinfolk.solvers.batched import inverse_definite
 from kinfolk.solvers.mixed.modes import (
     FARTHEST,
     Modes,
-    Targets,
-    TaskRows,
+    ModeTargets,
+    OrderedRows,
     conditional_modes,
     solve_tasks,
 )
@@ -167,7 +167,7 @@ class _Problem:
     targets the logarithm of the inverse dispersion.
     """
 
-    targets: Targets
+    targets: ModeTargets
     X: Array
     offset: Array
     centre: Array
@@ -186,10 +186,10 @@ class _Problem:
         scale = np.where(scale > LAST_DIGIT * np.abs(centre), scale, np.inf)  # constant columns have no effect
         size = np.sqrt(share @ Z**2)
         size = np.where(size > 0, size, 1.0)
-        rows = TaskRows.of(Z / size, task)
+        rows = OrderedRows.of(Z / size, task)
         order = rows.order
         X = np.column_stack([(X - centre) / scale, np.ones(len(X))])[order]
-        return cls(Targets(rows, family, y[order], weight[order]), X, offset[order], centre, scale, size)
+        return cls(ModeTargets(rows, family, y[order], weight[order]), X, offset[order], centre, scale, size)
 
     def split(self, unknowns: Array) -> tuple[Array, Array, float]:
         """Fixed effects, standard deviations, and the inverse dispersion."""
@@ -231,7 +231,7 @@ def _evaluated(problem: _Problem, unknowns: Array, near: _State | None = None) -
     a = rows.quadratic(s[:, None] * inverse) * modes.curve.weight * targets.family.bend(modes.eta)
     Za = rows.sums(a)
     c = np.einsum("tjk,tk->tj", inverse, Za)
-    along = modes.curve.slope - (a - modes.curve.weight * rows.spread(s * c)) / 2
+    along = modes.curve.slope - (a - modes.curve.weight * rows.by_row(s * c)) / 2
     parts = [problem.X.T @ along, (modes.g * (modes.b - c)).sum(axis=0) - np.einsum("tjj->j", Y)]
     if len(unknowns) > len(fixed) + len(s):
         used = float(np.einsum("tjj,j->", Y, s) + (c * modes.b).sum())
@@ -258,7 +258,7 @@ def _evaluated(problem: _Problem, unknowns: Array, near: _State | None = None) -
     )
 
 
-def _slope_of_shape(targets: Targets, modes: Modes) -> float:
+def _slope_of_shape(targets: ModeTargets, modes: Modes) -> float:
     """The derivative of the likelihood of gamma targets in the logarithm of the inverse dispersion, at given eta."""
     alpha = targets.weight
     return float(modes.curve.value.sum() + alpha @ (np.log(alpha) - psi(alpha)))
@@ -302,7 +302,7 @@ def _start(problem: _Problem) -> _State:
     """The model without tasks, and variances between them from how their derivatives scatter around it."""
     X, targets = problem.X, problem.targets
     n, p = X.shape
-    whole = replace(targets, rows=TaskRows.of(X, np.zeros(n, np.intp)))
+    whole = replace(targets, rows=OrderedRows.of(X, np.zeros(n, np.intp)))
     b = conditional_modes(whole, problem.offset, np.full(p, VAGUE), np.zeros((1, p))).b[0]
     k = len(problem.size)
     unknowns = np.concatenate([VAGUE * b, np.zeros(k)])

@@ -39,10 +39,10 @@ class Curve(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TaskRows:
+class OrderedRows:
     """Rows task by task: the columns Z (k, n) of the random effects, and where tasks start in them.
 
-    >>> rows = TaskRows.of(np.array([[1.0], [2.0], [3.0]]), np.array([1, 0, 1]))
+    >>> rows = OrderedRows.of(np.array([[1.0], [2.0], [3.0]]), np.array([1, 0, 1]))
     >>> rows.order, rows.sums(np.ones(3)).ravel(), rows.moments(np.ones(3)).ravel()
     (array([1, 0, 2]), array([2., 4.]), array([ 4., 10.]))
     """
@@ -54,7 +54,7 @@ class TaskRows:
     starts: NDArray[np.intp]
 
     @classmethod
-    def of(cls, Z: Array, codes: NDArray[np.intp]) -> TaskRows:
+    def of(cls, Z: Array, codes: NDArray[np.intp]) -> OrderedRows:
         """Columns Z (n, k) of rows whose tasks are `codes`."""
         order, count, tasks = sorted_by_slot(codes)
         starts = np.concatenate([[0], np.cumsum(count)[:-1]])
@@ -74,7 +74,7 @@ class TaskRows:
                 M[:, i, j] = M[:, j, i] = np.add.reduceat(weighted * self.Z[j], self.starts)
         return M
 
-    def spread(self, u: Array) -> Array:
+    def by_row(self, u: Array) -> Array:
         """z_i'u_t for every row, with the u (T, k) of its task."""
         return np.sum([z * np.repeat(effect, self.count) for z, effect in zip(self.Z, u.T, strict=True)], axis=0)
 
@@ -114,10 +114,10 @@ class Modes:
 
 
 @dataclass(frozen=True, eq=False)
-class Targets:
+class ModeTargets:
     """The rows of a problem with their targets, and weights over the dispersion."""
 
-    rows: TaskRows
+    rows: OrderedRows
     family: Family
     y: Array
     weight: Array
@@ -131,17 +131,17 @@ class Targets:
         return Modes(b, eta, curve, h, self.rows.sums(curve.slope), M, np.eye(len(s)) + s[:, None] * M * s)
 
 
-def conditional_modes(targets: Targets, fixed: Array, s: Array, b: Array) -> Modes:
+def conditional_modes(targets: ModeTargets, fixed: Array, s: Array, b: Array) -> Modes:
     """The maximum of every h_t, looked for from b (T, k), with what rows have without random effects, `fixed` (n,)."""
     rows = targets.rows
-    state = targets.at(b, fixed + rows.spread(s * b), s)
+    state = targets.at(b, fixed + rows.by_row(s * b), s)
     step = _newton(state, s)
     for _ in range(MOST_STEPS):
         # Rows of large counts may have a gradient that no change of a last digit makes small.
         moving = (np.abs(step) > ROUNDING * (1 + np.abs(state.b))) & (np.abs(s * state.g - state.b) > FLAT)
         if not moving.any():
             break
-        towards = rows.spread(s * step)
+        towards = rows.by_row(s * step)
         if np.abs(towards).max() > FARTHEST:
             share = FARTHEST / np.maximum(rows.largest(towards), FARTHEST)
             step = share[:, None] * step
