@@ -32,6 +32,7 @@ def fitted(name):
     """A model of every method; GFL needs shared inputs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", "tasks .* have only|.* events for")
         model = MODELS[name](task=None if name == "GFL" else "who", **QUICK.get(name, {}))
         target = np.digitize(Y, np.quantile(Y, [0.3, 0.6])) if model.classifies else Y
         return model.fit(WIDE_X, WIDE_Y) if name == "GFL" else model.fit(TABLE, target)

@@ -244,7 +244,8 @@ class GAMTLClassifierCV(MultiTaskClassifier, GAMTLCV):
     def fit_rows(self, rows: Rows, groups: Any = None, *, streams: bool = False) -> Self:
         """Fit two classes, or each of several versus the rest."""
         assert rows.classes is not None
-        K = len(rows.classes)
+        classes = rows.classes
+        K = len(classes)
         seen = ~np.isnan(rows.y)
         if self.class_weight is not None:
             rows = replace(rows, weight=self._weights(rows, seen))
@@ -253,10 +254,11 @@ class GAMTLClassifierCV(MultiTaskClassifier, GAMTLCV):
             self.model_ = replace(self.model_, classes=rows.classes)
             return self
         models = []
-        for k in range(K):
-            one = replace(rows, y=np.where(seen, rows.y == k, np.nan))
+        for k, label in enumerate(classes.tolist()):
+            both = np.array([f"not {label}", str(label)])
+            one = replace(rows, y=np.where(seen, rows.y == k, np.nan), classes=both)
             models.append(super().fit_rows(one, groups, streams=streams).model_)
-        self.model_ = replace(models[0], classes=rows.classes, by_class=tuple(models))
+        self.model_ = replace(models[0], classes=classes, by_class=tuple(models))
         return self
 
     def _weights(self, rows: Rows, seen: NDArray[np.bool_]) -> Array:
