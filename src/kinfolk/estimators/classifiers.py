@@ -255,8 +255,8 @@ class GAMTLClassifierCV(MultiTaskClassifier, GAMTLCV):
             return self
         models = []
         for k, label in enumerate(classes.tolist()):
-            names = np.array([f"other than {label}", str(label)])
-            one = replace(rows, y=np.where(seen, rows.y == k, np.nan), classes=names)
+            both = np.array([f"not {label}", str(label)])
+            one = replace(rows, y=np.where(seen, rows.y == k, np.nan), classes=both)
             models.append(super().fit_rows(one, groups, streams=streams).model_)
         self.model_ = replace(models[0], classes=classes, by_class=tuple(models))
         return self

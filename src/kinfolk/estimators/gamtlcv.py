@@ -400,8 +400,8 @@ class GAMTLCV(GraphRegressor):
         """All members that see straight lines, tried on the folds; those of classes and counts are judged by rows."""
         self._check_axes()
         rows = folds.total.n.sum()
-        # Weights of working targets differ from fold to fold, and are no numbers of rows.
-        if self.target.is_plain and any(held_out.n.sum() >= rows for held_out in folds.held_out):
+        # Weights of working targets are those of each fold's pilot, and do not add up to those of all rows.
+        if any(folds.training_rows(f).sum() <= 0 for f in range(len(folds))):
             raise ValueError(f"got n_samples={rows:g} in one fold: cross-validation needs rows in at least 2 folds")
         judged = None if self.target.is_plain else data
         search = Search(folds, self.n_jobs, self.callback, judged)

@@ -436,6 +436,9 @@ class Model:
 
     def settled(self) -> Model:
         """The same with nothing left to be made: for files."""
+        if self.by_class:
+            each = tuple(replace(one, by_class=()).settled() for one in self.by_class)
+            return replace(replace(self, by_class=()).settled(), by_class=each)
         if not isinstance(self.structure, LateGraph):
             return self
         course = replace(self.course or Course({}), optimality=self.optimality)

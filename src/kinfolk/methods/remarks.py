@@ -89,7 +89,7 @@ def warn_of_poverty(rows: Rows, X: Array, names: tuple[str, ...] | None, family:
     each = [int(of_kind.sum()) for of_kind in kinds.values()]
     events = int(at.y.sum()) if len(kinds) == 1 else min(each)
     single = sum(each) == len(at.y)  # no shares of several trials, whose events are not known
-    if events < EVENTS * X.shape[1] and (single or len(kinds) == 1):
+    if 0 < events < EVENTS * X.shape[1] and (single or len(kinds) == 1):
         warn_user(f"{counted(events, 'event')} for {counted(X.shape[1], 'column')}: expect wide intervals")
     if len(kinds) == 2 and single:
         *_, positive = kinds.values()
