@@ -307,7 +307,7 @@ def settled(learn: Callable[[GramStats], Model], rows: WorkingRows, eta: Array, 
     rows = rows.with_levels_of_all(rows.one_sided())
     eta = np.append(eta, rows.family.predictor(rows.y[len(eta) :]))
     last = np.inf
-    ridge = rows.gram(eta).worth_of_a_row(rows.counts())
+    ridge = rows.gram(eta).worth_of_a_row(rows.sums(np.ones(len(rows.y))))
     for _ in range(MIXTURE_ROUNDS):
         z, w = rows.working(eta)
         model = replace(learn(rows.summed(z, w).with_ridge(ridge)), trunk=trunk)

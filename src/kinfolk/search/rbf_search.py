@@ -243,7 +243,8 @@ class TaskRows:
 
     def _with_prior(self, folds: Folds) -> Folds:
         """Folds of a family whose training parts have a prior on slopes that is worth one row."""
-        ridge = folds.total.worth_of_a_row(np.bincount(self.codes, minlength=len(self.labels)))
+        rows = np.bincount(self.codes, self.weight, minlength=len(self.labels)).astype(np.float64)
+        ridge = folds.total.worth_of_a_row(rows)
         own = tuple(folds.training(f).with_ridge(ridge) for f in range(len(folds)))
         return replace(folds, total=folds.total.with_ridge(ridge), own=own)
 

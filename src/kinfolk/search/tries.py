@@ -100,8 +100,10 @@ class Search:
         if self.rows is None:
             rows = np.maximum(sum(part.n for part in self.lines.held_out), TINY)
         else:  # weights of working targets are no numbers of rows
-            held_out = self.rows.codes[self.rows.fold >= 0]
-            rows = np.maximum(np.bincount(held_out, minlength=self.lines.total.n_tasks), TINY)
+            held_out = self.rows.fold >= 0
+            weight = None if self.rows.weight is None else self.rows.weight[held_out]
+            rows = np.bincount(self.rows.codes[held_out], weight, minlength=self.lines.total.n_tasks)
+            rows = np.maximum(rows, TINY)
         return rows if self.lines.distinct is None else rows * self.lines.distinct
 
     # --- trying
