@@ -17,10 +17,10 @@ from kinfolk.methods.gamtl.calibrate import SHOWN_BY
 from kinfolk.methods.given_graph import named_graph
 from kinfolk.methods.method import announced
 from kinfolk.methods.model import Model
-from kinfolk.methods.outer import settled
+from kinfolk.methods.outer import with_family
 from kinfolk.methods.parameters import check_parameters, choice, number, parameters
 from kinfolk.methods.search_report import Gain, SearchReport
-from kinfolk.methods.trunk import Trunk, is_regressor
+from kinfolk.methods.trunk import is_regressor
 from kinfolk.methods.uncertainty import HeldOut
 from kinfolk.methods.walks import walk_column
 from kinfolk.progress import Callback
@@ -330,27 +330,16 @@ class GAMTLCV(GraphRegressor):
             return self.whole_model(folds.total, folds)
         with limited_threads(*folds.total.b.shape):
             if nothing:
-                model = self._fitted(lambda gram: self.whole_model(gram or folds.total, folds), data, stream, None)
-                model = _among_all(model, folds.total)
+                model = self._of_family(self.whole_model(folds.total, folds), data, None)
             else:
                 model = self._learn_from(stream, columns, data, trunk)
         return replace(model, method=self.unfitted())
 
-    def _fitted(
-        self,
-        learn: Callable[[GramStats | None], Model],
-        data: TaskRows | None,
-        stream: Stream,
-        curves: FeatureSearch | None,
-        trunk: Trunk | None = None,
-    ) -> Model:
-        """What `learn` finds on all rows; classes and counts are fitted to the working targets that it then has."""
+    def _of_family(self, model: Model, data: TaskRows | None, curves: FeatureSearch | None) -> Model:
+        """The model with what statistics of the working targets of classes and counts do not say."""
         if data is None or data.pilots is None:
-            return replace(learn(None), trunk=trunk)
-        total = stream.total_with(curves)
-        rows = data.observed(slice(None), features_of(data, curves)[:])
-        rows = replace(rows, roles=total.roles, names=total.feature_names)
-        return settled(learn, rows, data.pilots[-1], trunk)
+            return model
+        return with_family(model, data.observed(slice(None), features_of(data, curves)[:]))
 
     def keep(self, model: Model, columns: Columns) -> Self:
         """Become the estimator of a fitted model; curves that take part are functions of the columns."""
@@ -375,19 +364,18 @@ class GAMTLCV(GraphRegressor):
                 E = choice.search.cross_errors_with(choice.mixture.asked, TREES, trial.prediction, judged)
                 choice = choice.with_trees(E, trial.setting)
         curves = choice.search.curves
-        fitted = None
+        model = self._model_of_choice(choice)
         if choice.has_trees:
             assert trial is not None and data is not None
             X = features_of(data, curves)
-            fitted = fit_trees(trial, choice.mixture.trees, choice.mixture.task_trees, X, data)
-        model = self._fitted(lambda gram: self._model_of_choice(choice, gram), data, stream, curves, fitted)
-        model = _among_all(model, stream.total_with(curves))
+            model = replace(model, trunk=fit_trees(trial, choice.mixture.trees, choice.mixture.task_trees, X, data))
+        model = _among(self._of_family(model, data, curves), stream.total_with(curves))
         if curves is None and model.trunk is None:
             return model
 
-        straight = self._fitted(lambda gram: learn(lines.at(gram), choice.lines, None), data, stream, None)
+        straight = self._of_family(learn(lines, choice.lines, None), data, None)
         straight = replace(
-            _among_all(straight, stream.folds.total),
+            _among(straight, stream.folds.total),
             held_out=HeldOut(choice.lines.errors.by_task(), None, lines.lines.trained_on),
             structure=None,
             course=None,
@@ -460,9 +448,9 @@ class GAMTLCV(GraphRegressor):
         }
         return Grid(axes, {"self_loops": self.self_loops, "graph_metric": self.graph_metric})
 
-    def _model_of_choice(self, choice: Chosen, gram: GramStats | None = None) -> Model:
-        """The mixture that was chosen, fitted to all rows or to other statistics, with what the search found."""
-        model = learn(choice.search.at(gram), choice.mixture, choice.shown)
+    def _model_of_choice(self, choice: Chosen) -> Model:
+        """The mixture that was chosen, fitted to all rows, with what the search found."""
+        model = learn(choice.search, choice.mixture, choice.shown)
         return replace(model, held_out=choice.held_out(), report=choice.report(), extras={})
 
     def _check_axes(self) -> None:
@@ -471,11 +459,10 @@ class GAMTLCV(GraphRegressor):
                 raise ValueError(f"{name} is empty: give at least one value to try")
 
 
-def _among_all(model: Model, total: GramStats) -> Model:
-    """The model among all tasks; one of working targets keeps those that it has."""
-    if model.target.is_plain or model.gram is None:
-        return model.among(total)
-    return model.among(model.gram.reindex(total.labels))
+def _among(model: Model, total: GramStats) -> Model:
+    """The model among all tasks, with the dispersion that was found."""
+    noise = None if model.gram is None else model.gram.dispersion
+    return model.among(total if model.target.is_plain else replace(total, dispersion=noise))
 
 
 def with_report(model: Model, **changes: Any) -> Model:

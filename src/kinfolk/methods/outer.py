@@ -23,7 +23,6 @@ from kinfolk.methods.couplings import Hub
 from kinfolk.methods.model import Course, Model, Population
 from kinfolk.methods.part import LinearMap, Part, Scatter
 from kinfolk.methods.search_report import ByFeature, ByTask
-from kinfolk.methods.trunk import Trunk
 from kinfolk.rows.families import FARTHEST_TARGET
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import TINY, Array, GramStats
@@ -42,9 +41,6 @@ NEWTON = 1e9  # how far working targets may be from the predictor for steps that
 MOST_STEPS = 200
 PILOT_ROUNDS = 3  # of a mixed model and two steps each: statistics at its predictor are near those of the fit
 ONE_ROW = 1.0  # rows that the prior of common slopes is worth in a pilot: classes that inputs separate have no others
-MIXTURE_ROUNDS = 25  # of working targets, and a mixture fitted to them
-MIXTURE_SETTLED = 1e-6  # of the length of the errors: a step that ends these rounds
-SHORTER = 0.5  # of a step of a mixture that is no shorter than the one before
 GRAPH_SETTLED = 1e-9  # relative change of F in a round from which on the graph stays
 
 
@@ -296,30 +292,15 @@ def _with_lone(model: Model, rows: WorkingRows, lone: NDArray[np.bool_]) -> Mode
     return replace(among, intercept=intercept, gram=replace(gram, dispersion=noise), extras=extras)
 
 
-def settled(learn: Callable[[GramStats], Model], rows: WorkingRows, eta: Array, trunk: Trunk | None = None) -> Model:
-    """The model that `learn` finds on the working targets at its own predictor, begun at eta; trees stand beside it.
+def with_family(model: Model, rows: WorkingRows) -> Model:
+    """A model of working targets at a pilot fit, one step from it, as one of the rows of a family.
 
-    This is for mixtures, which have no objective of their own: the end is where a fit predicts what its targets were
-    made at, and the model is a linear map of the working targets that it has. A task whose rows are all at one end of
-    their range has a level by half an event at the rate of all, and slopes a prior that is worth one row: inputs that
-    separate classes have no others.
+    That is what folds have judged. Further steps would lead mixtures elsewhere: a task whose rows are all at one end of
+    their range has no level that is best.
     """
-    rows = rows.with_levels_of_all(rows.one_sided())
-    eta = np.append(eta, rows.family.predictor(rows.y[len(eta) :]))
-    last = np.inf
-    ridge = rows.gram(eta).worth_of_a_row(rows.sums(np.ones(len(rows.y))))
-    for _ in range(MIXTURE_ROUNDS):
-        z, w = rows.working(eta)
-        model = replace(learn(rows.summed(z, w).with_ridge(ridge)), trunk=trunk)
-        step = model.predictor(rows.X, rows.codes) + rows.offset - eta
-        size = np.sqrt(float(w @ step**2) / max(float(w @ (z - eta) ** 2), TINY))
-        if size <= MIXTURE_SETTLED:
-            break
-        eta = eta + (step if size < last else SHORTER * step)
-        last = size
     gram = model.gram
     assert gram is not None
-    noise = dispersion(rows, model.maps, eta + step)
+    noise = dispersion(rows, model.maps, model.predictor(rows.X, rows.codes) + rows.offset)
     gram = replace(gram, dispersion=noise)
     return replace(model, gram=gram, family=rows.family.name, extras=model.extras | observed(rows))
 

@@ -87,7 +87,7 @@ def _shares(search: Search, E: CrossErrors, weight: Array) -> tuple[Array, Array
     shares = np.where(shares > LEAST_SHARE, shares, 0.0)
     shares = shares / shares.sum()
     own = np.eye(len(shares))[E.keys.index(OWN)]
-    away = own_ridge_shares(by_task, shares, own, search.observations)
+    away = own_ridge_shares(by_task, shares, own, search.observations, search.lines.total.dispersion or 0.0)
     return shares, shares + away[:, None] * (own - shares)
 
 

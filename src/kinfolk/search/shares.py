@@ -19,10 +19,11 @@ DRAWS = 50  # of tasks, over which shares are averaged
 SEED = 0  # of these draws
 
 
-def own_ridge_shares(E: Array, p: Array, own: Array, rows: Array) -> Array:
+def own_ridge_shares(E: Array, p: Array, own: Array, rows: Array, least: float = 0.0) -> Array:
     """How far every task (T,) goes from the mixture p (M,) to the mixture `own`, in [0, 1].
 
-    `rows` (T,) counts distinct observations: rows of one time or one group err together, and are one.
+    `rows` (T,) counts distinct observations: rows of one time or one group err together, and are one. Working residuals
+    of classes and counts have at `least` the variance of their family: a row of many trials is not many rows.
 
     With residuals r of p and s of `own`, held out, a task does best with x = <r, r - s> / ||r - s||^2, an estimate of
     variance sigma2 / ||r - s||^2. A task is one of many (x = 0) or an outlier (x = 1): its share is the probability of
@@ -50,8 +51,8 @@ def own_ridge_shares(E: Array, p: Array, own: Array, rows: Array) -> Array:
     x = np.einsum("m,tmk,k->t", p, E[judged], toward) / apart
     rest = np.maximum(error - x**2 * apart, MARGIN * error)
     # Few rows may fit a mixture of two by chance: variances are drawn towards that of all tasks.
-    common = rest.sum() / freedom.sum()
-    variance = DOUBT * common * moderated(rest / (common * freedom), freedom) / apart
+    common = max(rest.sum() / freedom.sum(), least)
+    variance = DOUBT * np.maximum(common * moderated(rest / (common * freedom), freedom), least) / apart
     log_odds = (np.clip(x, 0.0, 1.0) - 0.5) / variance  # of N(1, v) to N(0, v) at x
 
     outliers = PRIOR_OUTLIERS

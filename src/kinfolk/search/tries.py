@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -69,19 +68,6 @@ class Search:
         search.dropped = dict(self.dropped)
         search.repeated = dict(self.repeated)
         search._fitted = {}
-        return search
-
-    def at(self, total: GramStats | None) -> Self:
-        """The same search beside other statistics of all rows, if given: its members are then fitted to these."""
-        if total is None:
-            return self
-        search = copy(self)
-        search._fitted = {}
-        total = total.with_roles(self.total.roles)
-        if self.curves is None:
-            search.inputs = replace(self.inputs, total=total)
-        else:
-            search.curves = replace(self.curves, folds=replace(self.curves.folds, total=total))
         return search
 
     @property
