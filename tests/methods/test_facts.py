@@ -355,3 +355,24 @@ def test_rows_that_come_in_parts_have_facts():
         model.partial_fit(TABLE[half & OLD], Y[half & OLD]).partial_fit(TABLE[~half & OLD], Y[~half & OLD])
     whole = quietly(GAMTL(task="shop", unseen="mean"), TABLE[OLD], Y[OLD])
     np.testing.assert_allclose(model.fact_coef_, whole.fact_coef_, rtol=1e-6, atol=1e-9)
+
+
+# --- columns that say nothing
+
+
+@pytest.mark.parametrize("method", [GAMTL(task="shop"), RandomSlopes(task="shop"), MeanShrunk(task="shop")], ids=str)
+def test_a_column_that_never_varies_is_no_fact_and_makes_none(method):
+    """Where every row is a task, a slope of the constant column is nothing that facts could be told from."""
+    lone = TABLE[["x0", "x1"]].assign(shop=np.arange(len(TABLE)))[:300]
+    table = lone.assign(still=7.0)
+    one, two = (quietly(clone(method).set_params(facts=facts), table, Y[:300]) for facts in (None, "auto"))
+    np.testing.assert_array_equal(one.predict(table), two.predict(table))
+    assert not hasattr(two, "fact_names_")
+    beside = quietly(method, TABLE.assign(still=7.0), Y)
+    assert beside.fact_names_.tolist() == FACTS
+
+
+def test_a_column_that_never_varies_leaves_a_mixed_model_as_it_is():
+    for table in (TABLE[:300], TABLE[["x0", "x1"]].assign(shop=np.arange(len(TABLE)))[:300]):
+        plain, still = (quietly(RandomSlopes(task="shop"), some, Y[:300]) for some in (table, table.assign(still=7.0)))
+        np.testing.assert_allclose(still.coef_[:, :-1], plain.coef_, atol=1e-9)
