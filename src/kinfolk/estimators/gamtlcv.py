@@ -333,7 +333,8 @@ class GAMTLCV(GraphRegressor):
                 model = self._fitted(lambda gram: self.whole_model(gram or folds.total, folds), data, stream, None)
                 model = _among_all(model, folds.total)
             else:
-                model = self._learn_from(stream, columns, data, trunk)
+                learner = self if self.graph is None else self.by_name(folds.total)
+                model = learner._learn_from(stream, columns, data, trunk)
         return replace(model, method=self.unfitted())
 
     def _fitted(

@@ -5,8 +5,8 @@
 with the level c_t at the mean input of all rows, and facts f_t (q,) in units of their standard deviation between tasks.
 Row j of B has the prior N(0, tau_j^2 diag(Sigma0)), one tau for slopes and one for the level, where Sigma0 is the
 covariance between tasks without facts: tau^2 is the share of it that a fact explains. The taus maximise the marginal
-likelihood of the rows, and each has a price in it (`_prices`), so that facts which explain nothing have none; without a prior
-B are the fixed effects of a mixed model with products of facts and features. Sigma and B are found in turn: the
+likelihood of the rows, and each has a price in it (`_prices`), so that facts which explain nothing have none; without a
+prior B are the fixed effects of a mixed model with products of facts and features. Sigma and B are found in turn: the
 information about the two is nearly orthogonal, so that few rounds suffice.
 
 Tasks along a curve have slopes that go with the means of their own features, and so with facts that go with these. Such
@@ -86,7 +86,7 @@ def mixed_model_by_facts(
     total = np.diagonal(effects.relative_covariance) * effects.sigma2
     equations = normal_equations(gram, "coupled")
     origin = equations.x0[0]
-    bends = _own_means(gram, moves & ~free)
+    bends = _own_means(gram, np.zeros_like(moves) if free else moves)
     B = np.zeros((F.shape[1], d + 1))
     for _ in range(ROUNDS):
         before = B
@@ -112,7 +112,7 @@ def _beside(gram: GramStats, centre: Array, origin: Array) -> GramStats:
 
 
 def _own_means(gram: GramStats, moves: NDArray[np.bool_]) -> Array:
-    """Means (T, d + 1) of features whose slopes may move, in units of their standard deviation; 0 for others and levels."""
+    """Means (T, d + 1) of features whose slopes may move, in units of their standard deviation; 0 for levels."""
     away = gram.x_mean - gram.x_mean.mean(axis=0)
     spread = away.std(axis=0)
     differs = moves[:-1] & (spread > LAST_DIGITS * np.abs(gram.x_mean).max(axis=0))
