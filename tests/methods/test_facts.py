@@ -127,7 +127,7 @@ def test_the_strength_of_facts_is_at_the_maximum_of_the_marginal_likelihood():
     prior = rng.uniform(0.5, 2.0, 6)
     targets = design @ (np.sqrt(0.3 * prior) * rng.normal(size=6)) + rng.normal(size=30)
     group = np.zeros(6, np.intp)
-    found = _most_likely(design.T @ design, design.T @ targets, prior, group, 1, 0.0)[0]
+    found = _most_likely(design.T @ design, design.T @ targets, prior, group, np.zeros(1))[0]
 
     def deviance(log_tau):
         V = np.eye(30) + np.exp(log_tau) * (design * prior) @ design.T
@@ -355,3 +355,91 @@ def test_rows_that_come_in_parts_have_facts():
         model.partial_fit(TABLE[half & OLD], Y[half & OLD]).partial_fit(TABLE[~half & OLD], Y[~half & OLD])
     whole = quietly(GAMTL(task="shop", unseen="mean"), TABLE[OLD], Y[OLD])
     np.testing.assert_allclose(model.fact_coef_, whole.fact_coef_, rtol=1e-6, atol=1e-9)
+
+
+# --- columns that say nothing
+
+
+@pytest.mark.parametrize("method", [GAMTL(task="shop"), RandomSlopes(task="shop"), MeanShrunk(task="shop")], ids=str)
+def test_a_column_that_never_varies_is_no_fact_and_makes_none(method):
+    """Where every row is a task, a slope of the constant column is nothing that facts could be told from."""
+    lone = TABLE[["x0", "x1"]].assign(shop=np.arange(len(TABLE)))[:300]
+    table = lone.assign(still=7.0)
+    one, two = (quietly(clone(method).set_params(facts=facts), table, Y[:300]) for facts in (None, "auto"))
+    np.testing.assert_array_equal(one.predict(table), two.predict(table))
+    assert not hasattr(two, "fact_names_")
+    beside = quietly(method, TABLE.assign(still=7.0), Y)
+    assert beside.fact_names_.tolist() == FACTS
+
+
+def test_a_column_that_never_varies_leaves_a_mixed_model_as_it_is():
+    for table in (TABLE[:300], TABLE[["x0", "x1"]].assign(shop=np.arange(len(TABLE)))[:300]):
+        plain, still = (quietly(RandomSlopes(task="shop"), some, Y[:300]) for some in (table, table.assign(still=7.0)))
+        np.testing.assert_allclose(still.coef_[:, :-1], plain.coef_, atol=1e-9)
+
+
+# --- facts that are not to be believed
+
+
+def seasons(seed):
+    """Plots of three years that all grow along one curve, but were measured at other times in each year."""
+    rng = np.random.default_rng(seed)
+    year = np.arange(48) % 3
+    plot = np.repeat(np.arange(48), 9)
+    day = np.tile(np.arange(9.0), 48) + np.array([0.0, 1.0, 1.7])[year[plot]]
+    mean = 0.9 * day - 0.04 * day**2 + 0.2 * rng.normal(size=48)[plot]
+    table = pd.DataFrame({"day": day, "plot": plot, "y1": 1.0 * (year == 1)[plot], "y2": 1.0 * (year == 2)[plot]})
+    return table, mean, mean + 0.1 * rng.normal(size=len(day))
+
+
+def test_a_curve_is_not_taken_for_what_facts_do_to_slopes():
+    for seed in range(3):
+        table, _, y = seasons(seed)
+        model = quietly(RandomSlopes(task="plot"), table[table.index % 9 < 5], y[table.index % 9 < 5])
+        assert not model.fact_coef_[:, 1:].any()
+        future = table.index % 9 >= 5
+        none = quietly(RandomSlopes(task="plot", facts=None), table[~future], y[~future])
+        assert error(model, table[future], y[future]) < 1.01 * error(none, table[future], y[future])
+
+
+def test_what_facts_do_to_slopes_is_found_beside_other_means_of_features():
+    """Of shops whose size moves slopes, and also goes with their features."""
+    found = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        size = rng.normal(size=40)
+        shop = np.repeat(np.arange(40), 12)
+        x = rng.normal(size=len(shop)) + (0.5 * size + rng.normal(size=40))[shop]
+        y = (1 + 0.5 * size[shop]) * x + rng.normal(size=len(x))
+        model = quietly(RandomSlopes(task="shop"), pd.DataFrame({"x": x, "size": size[shop], "shop": shop}), y)
+        found.append(model.fact_coef_[0, 1])
+    np.testing.assert_allclose(np.mean(found), 0.5, atol=0.05)
+
+
+def test_useless_facts_cost_less_than_a_hundredth_over_draws():
+    ratios = []
+    for seed in range(10):
+        table, mean, y = shops(seed, matters=False)
+        plain = table.drop(columns=FACTS)
+        without, model = (quietly(METHODS[0], some[OLD], y[OLD]) for some in (plain, table))
+        ratios.append(error(model, table[~OLD], mean[~OLD]) / error(without, plain[~OLD], mean[~OLD]))
+    assert np.mean(ratios) < 1.002
+    assert max(ratios) < 1.015
+
+
+def test_levels_that_one_coefficient_for_all_told_are_told_by_facts():
+    """27 tasks of two kinds whose levels differ by a standard deviation, as the sex of children."""
+    ratios = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        kind, task = rng.integers(0, 2, 27), np.repeat(np.arange(27), 4)
+        x = rng.normal(size=len(task))
+        mean = x * (1 + 0.2 * rng.normal(size=27)[task]) + kind[task] + rng.normal(size=27)[task]
+        table = pd.DataFrame({"x": x, "kind": 1.0 * kind[task], "shop": task})
+        y = mean + rng.normal(size=len(x))
+        none, facts = (
+            quietly(RandomSlopes(task="shop", unseen="mean", facts=facts), table, y) for facts in (None, "auto")
+        )
+        ratios.append(error(facts, table, mean) / error(none, table, mean))
+    assert np.mean(ratios) < 1.002
+    assert max(ratios) < 1.025

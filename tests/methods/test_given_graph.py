@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from kinfolk import GAMTL, GAMTLCV, TaskGraph, load
 from kinfolk.baselines import CCMTL, Independent
@@ -166,6 +167,15 @@ def test_a_task_without_rows_is_predicted_by_its_neighbours(method):
     population = method.set_params(graph=None).fit(TABLE[~bare], Y[~bare])
     assert found < 0.5 * error(population, TABLE[bare], MEAN[bare])
     assert (model.predict(TABLE[bare], return_std=True)[1] > 1).all()
+
+
+@pytest.mark.parametrize(
+    "method", [GAMTL(task="task"), GAMTLCV(task="task", trunk=None, nonlinear=False), GAMTLCV(task="task", trunk=None)]
+)
+def test_a_matrix_may_be_of_tasks_without_rows(method):
+    gaps = np.where(np.isin(TABLE.task, NAMES[:3]), np.nan, Y)
+    named, matrix = (clone(method).set_params(graph=forms()[form]).fit(TABLE, gaps) for form in ("TaskGraph", "array"))
+    np.testing.assert_allclose(matrix.coef_, named.coef_, rtol=1e-8)
 
 
 def test_models_with_a_graph_are_stored(tmp_path):

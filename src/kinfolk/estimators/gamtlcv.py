@@ -332,7 +332,8 @@ class GAMTLCV(GraphRegressor):
             if nothing:
                 model = self._of_family(self.whole_model(folds.total, folds), data, None)
             else:
-                model = self._learn_from(stream, columns, data, trunk)
+                learner = self if self.graph is None else self.by_name(folds.total)
+                model = learner._learn_from(stream, columns, data, trunk)
         return replace(model, method=self.unfitted())
 
     def _of_family(self, model: Model, data: TaskRows | None, curves: FeatureSearch | None) -> Model:

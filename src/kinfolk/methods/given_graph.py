@@ -58,11 +58,14 @@ class AlongGraph(MultiTaskRegressor):
         """Fit with the given graph by name, since an array is in the order of all tasks, with or without rows."""
         if self.graph is None:
             return super().model_of(gram, folds)
-        known = gram.with_rows().labels
-        graph = named_graph(self.graph, gram.labels, known, task_name(self.task))
-        named = self.unfitted().set_params(graph=graph)
+        named = self.by_name(gram)
         model = replace(super(AlongGraph, named).model_of(gram, folds), method=self.unfitted())
         return model if model.seen.all() else self._beside_neighbours(model)
+
+    def by_name(self, gram: GramStats) -> Self:
+        """This method with the graph of the tasks that have rows, by label, whatever tasks are left out later."""
+        known = gram.with_rows().labels
+        return self.unfitted().set_params(graph=named_graph(self.graph, gram.labels, known, task_name(self.task)))
 
     def keep(self, model: Model, columns: Columns) -> Self:
         """Become the estimator of a fitted model, with tasks without rows where their neighbours are."""

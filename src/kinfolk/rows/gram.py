@@ -371,7 +371,8 @@ class GramStats:
         differs = between > rows * (LAST_DIGITS * np.abs(self.x_mean).max(axis=0, initial=0.0)) ** 2
         few = varies[several].sum(axis=0) <= FEW_VARY * several.sum()
         common = few & (within.sum(axis=0) <= LITTLE * total) & differs
-        return np.zeros_like(common) if common.all() else common
+        # A column that is the same in all rows is nothing that varies within tasks.
+        return np.zeros_like(common) if common[differs].all() else common
 
     def beside(self, coef: Array, intercept: Array | float = 0.0) -> GramStats:
         """The statistics of y - X coef - intercept, for coefficients that all tasks share (d,), or of their own (T, d).
