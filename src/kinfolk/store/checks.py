@@ -144,6 +144,7 @@ def check_model(estimator: Any) -> None:
     schema = model.columns.schema
     named = isinstance(estimator.task, str) and schema.names is not None
     require(not named or schema.task == estimator.task, "the name of the task column")
+    require(model.columns.offsets == estimator.offsets, "the exposure or the offset")
 
 
 def _check_fitted(model: Model, sizes: dict[str, int]) -> None:
@@ -231,6 +232,8 @@ def check_columns(columns: Columns, d: int) -> int:
         require(named is None or list(named) == names, "the names of the inputs of curves")
     require(limits is None or limits.shape[1] == inputs, f"the limits of {inputs} inputs")
     require(limits is None or bool((limits[0] <= limits[1]).all()), "limits of which the least is the largest")
+    reached = limits is None or bool((limits[0] < np.inf).all() and (limits[1] > -np.inf).all())
+    require(reached, "limits that no number lies between")
     return inputs
 
 
