@@ -190,7 +190,7 @@ def used(outcome, *, has_std: bool, report: bool) -> None:
 
 def reported(outcome, path: Path) -> None:
     """A whole report; or, for a table too small to judge by, an error that says so and no file."""
-    y = np.where(np.isnan(outcome.y), outcome.prediction, outcome.y)
+    y = np.where(np.isnan(outcome.y), outcome.model.predict(outcome.table), outcome.y)
     try:
         outcome.model.report(outcome.table, y, path)
     except ValueError as error:

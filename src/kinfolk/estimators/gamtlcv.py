@@ -386,9 +386,9 @@ class GAMTLCV(GraphRegressor):
             return model
 
         straight = self._fitted(lambda gram: learn(lines.at(gram), choice.lines, None), data, stream, None)
+        held_out = HeldOut(choice.lines.errors.by_task(), None, lines.lines.trained_on)
         straight = replace(
-            _among_all(straight, stream.folds.total),
-            held_out=HeldOut(choice.lines.errors.by_task(), None, lines.lines.trained_on),
+            _among_all(replace(straight, held_out=held_out), stream.folds.total),
             structure=None,
             course=None,
             relevance=None,

@@ -36,7 +36,7 @@ from kinfolk.store.wide import is_repeated
 MOST_JOBS = 1024
 MOST_TREES = 10_000
 MOST_DEGREE, MOST_TERMS = 64, 10**7  # of polynomials and splines
-LARGEST = 1e120  # of any number: targets reach 1e40, inputs 1e-35, and no product of two of these overflows
+LARGEST = 1e150  # of any number: targets reach 1e40, inputs 1e-35, coefficients 1e75 or 1e-75, precisions its square
 
 
 def require(holds: bool, what: str) -> None:
