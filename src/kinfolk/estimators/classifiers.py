@@ -86,8 +86,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskRegressor):
         intercept = getattr(self, "intercept", "free")
         if K > 2 and intercept != "free":
             raise ValueError(
-                f'{K} classes have levels of their own, intercept="free", and take no intercept={intercept!r}: leave it '
-                "out, or fit two classes"
+                f'{K} classes have levels of their own, intercept="free", and take no intercept={intercept!r}: leave '
+                "it out, or fit two classes"
             )
         number = rows.targets().y
         # Of several classes the first pass only takes the rows.

@@ -84,7 +84,10 @@ def mixed_model_by_facts(
     equations = normal_equations(gram, "coupled")
     origin = equations.x0[0]
     B = np.zeros((F.shape[1], d + 1))
-    for _ in range(ROUNDS):
+    errors = np.zeros_like(B)
+    explained = np.zeros((int(group.max()) + 1, 2))
+    # Where tasks do not differ, as with one target for all, facts have nothing to explain.
+    for _ in range(ROUNDS if total.any() else 0):
         before = B
         B, errors, explained = _centre(equations, F, effects, total, moves, None if free else group)
         effects = mixed_model(_beside(sample, F[some] @ B, origin), near=effects)
