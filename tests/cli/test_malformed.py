@@ -291,18 +291,31 @@ def packed(kind, text):
 @pytest.mark.parametrize("how", [(), ("--stream",)], ids=["in memory", "in blocks"])
 @pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
 def test_a_packed_file_that_is_cut_says_so(kind, how, share, tmp_path, capsys):
-    from kinfolk.cli import main
-
     rng = np.random.default_rng(0)
     rows = [f"{k % 3},{size:.9f},{sales:.9f}" for k, (size, sales) in enumerate(rng.normal(size=(4000, 2)))]
     whole = packed(kind, lines("shop,size,sales", *rows))
     file = tmp_path / f"t.csv.{kind}"
     file.write_bytes(whole[: max(12, int(share * len(whole)))])
+    cut_says_so(file, how, capsys)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("how", [(), ("--stream",)], ids=["in memory", "in blocks"])
+@pytest.mark.parametrize("kind", PACKERS)
+def test_a_packed_file_of_a_few_bytes_is_cut(kind, how, n, tmp_path, capsys):
+    file = tmp_path / f"t.csv.{kind}"
+    file.write_bytes(packed(kind, lines("shop,size,sales", "1,2,3"))[:n])
+    cut_says_so(file, how, capsys)
+
+
+def cut_says_so(file, how, capsys):
+    from kinfolk.cli import main
+
     options = ["--task", "shop", "--target", "sales", "--method", "independent", *how, "--quiet"]
     assert main(["fit", str(file), *options]) == 1
     said = capsys.readouterr().err
     assert (
-        said == f"kinfolk: t.csv.{kind} is cut: its packed data end before the table does. Copy or download it again\n"
+        said == f"kinfolk: {file.name} is cut: its packed data end before the table does. Copy or download it again\n"
     )
 
 

@@ -192,6 +192,15 @@ def test_numbers_that_are_no_classes_are_refused():
         GAMTLClassifier(task="who").fit(X, np.linspace(0, 1, len(X)))
 
 
+@pytest.mark.parametrize("intercept", ["shrunk", "coupled", None])
+def test_several_classes_have_free_levels_and_two_have_any(intercept):
+    X, y = table(K=3)
+    with pytest.raises(ValueError, match="3 classes have levels of their own"):
+        GAMTLClassifier(task="who", intercept=intercept).fit(X, y)
+    model = GAMTLClassifier(task="who", intercept=intercept).fit(X, y == "yes")
+    assert model.optimality_["gradient"] <= 1e-8
+
+
 def test_the_tools_of_scikit_learn_work():
     X, y = table()
     folds = KFold(3, shuffle=True, random_state=0)

@@ -15,6 +15,7 @@ import lzma
 import sys
 import tempfile
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -27,9 +28,22 @@ from sklearn.preprocessing import StandardScaler
 sys.path.insert(0, str(Path(__file__).parent))
 
 import campaign
-from random_tables import FAULTS, FLAWS, LABELS, SCALES, SEEN, SOUND_LABELS, SPREADS, Case, ends_well, is_clear
+from random_tables import (
+    FAULTS,
+    FLAWS,
+    KINDS,
+    LABELS,
+    SCALES,
+    SEEN,
+    SOUND_LABELS,
+    SPREADS,
+    Case,
+    ends_well,
+    is_clear,
+    predicted,
+)
 
-from kinfolk import load
+from kinfolk import GAMTL, GAMTLCV, GAMTLClassifier, GAMTLClassifierCV, load
 from kinfolk.baselines import Independent
 from kinfolk.cli import main as command
 from kinfolk.explain import kinship
@@ -47,6 +61,7 @@ INTERCEPTS = ("free", "coupled", "shrunk", None)
 SELDOM = {"gamtlcv": 0.25, "rbf-gamtl": 0.08, "bmsl": 0.15, "ccmtl": 0.3, "tat": 0.4, "gamtl": 4.0}
 DOORS = 0.25  # share of the cases about where tables come from: lazy frames, columns left out, gaps, packed files
 COMMAND, REPORT = 0.02, 0.04  # shares of the cases that go through these doors
+OTHER_TARGETS, SEARCHED = 0.1, 0.2  # shares of the tables of classes and counts, and of searches among these
 ORDINARY, FAULTLESS = 0.5, 0.95  # shares of the tables
 NO_STD = ("bmsl", "ccmtl", "mssl", "tat", "mtrl", "gfl")
 SUMMARY, QUANTILES = 0.1, (0.05, 0.5, 0.95)
@@ -57,6 +72,8 @@ def one(rng: np.random.Generator) -> str:
     if rng.random() < DOORS:
         return AT_THE_DOORS[rng.integers(len(AT_THE_DOORS))](rng)
     case = drawn(rng)
+    if rng.random() < OTHER_TARGETS:
+        return of_a_family(case, rng)
     names = list(all_methods())
     weight = np.array([SELDOM.get(name, 1.0) for name in names])
     name = str(rng.choice(names, p=weight / weight.sum()))
@@ -64,9 +81,34 @@ def one(rng: np.random.Generator) -> str:
         return by_command(case, name)
     model = all_methods()[name](**QUICK.get(name, {}), **choices(name, rng))
     SEEN.clear()
+    return tried(case, model, rng, has_std=name not in NO_STD)
+
+
+def of_a_family(case: Case, rng: np.random.Generator) -> str:
+    """The table with classes, counts or amounts for targets."""
+    kind = list(KINDS)[rng.integers(len(KINDS))]
+    case = replace(case, kind=kind)
+    searched = rng.random() < SEARCHED
+    options = SMALL | {"neighbors": (3,), "trunk": [None, None, "auto"][rng.integers(3)]} if searched else {}
+    if "classes" in kind:
+        model = GAMTLClassifierCV if searched else GAMTLClassifier
+        model = model(**options, class_weight=[None, "balanced"][rng.integers(2)])
+    else:
+        has_exposure = kind != "binomial" and not case.wide and rng.random() < ORDINARY
+        model = GAMTLCV if searched else GAMTL
+        model = model(**options, family=kind, exposure="at risk" if has_exposure else None)
+    if not searched:
+        drawn = choices("gamtl", rng)
+        model.set_params(**{key: drawn[key] for key in ("metric", "intercept", "anchor", "strength", "self_loops")})
+    SEEN.clear()
+    return f"{'classes' if 'classes' in kind else kind}, {tried(case, model, rng, has_std='classes' not in kind)}"
+
+
+def tried(case: Case, model, rng: np.random.Generator, *, has_std: bool) -> str:
+    """Fit the table and use what was fitted; how it ended."""
     outcome = ends_well(case, model)
     if outcome is not None:
-        used(outcome, name, report=rng.random() < REPORT)
+        used(outcome, has_std=has_std, report=rng.random() < REPORT)
         if rng.random() < SUMMARY:
             told(outcome)
     return next(iter(SEEN))
@@ -131,13 +173,13 @@ def told(outcome) -> None:
         assert ((probability >= 0) & (probability <= 1)).all(), "probabilities"
 
 
-def used(outcome, name: str, *, report: bool) -> None:
+def used(outcome, *, has_std: bool, report: bool) -> None:
     """What people do with a fitted model."""
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
         again = load(outcome.model.save(Path(folder) / "m.kin"))
-        assert np.array_equal(again.predict(outcome.table), outcome.prediction), "another prediction after load"
-        if name not in NO_STD:
+        assert np.array_equal(predicted(again, outcome.table), outcome.prediction), "another prediction after load"
+        if has_std:
             std = outcome.model.predict(outcome.table, return_std=True)[1]
             assert np.isfinite(std).all() and (std >= 0).all(), f"std {std.min()}, {std.max()}"
             ends = outcome.model.predict(outcome.table, quantiles=QUANTILES)
@@ -148,7 +190,7 @@ def used(outcome, name: str, *, report: bool) -> None:
 
 def reported(outcome, path: Path) -> None:
     """A whole report; or, for a table too small to judge by, an error that says so and no file."""
-    y = np.where(np.isnan(outcome.y), outcome.prediction, outcome.y)
+    y = np.where(np.isnan(outcome.y), outcome.model.predict(outcome.table), outcome.y)
     try:
         outcome.model.report(outcome.table, y, path)
     except ValueError as error:

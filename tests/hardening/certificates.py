@@ -18,6 +18,7 @@ LIMITS = {
 WEIGHTS_OF_MTRL = {True: 1e-3, False: 0.1}  # whether the table is ordinary
 GRAPH_GAP = {True: 1e-3, False: 0.1}  # of the graph for the last weights, whether the table is ordinary
 COEFFICIENTS = 1e-5  # residual at coefficients and intercepts in the units of the rows, for an ordinary table
+GRADIENT = 1e-8  # of classes, counts and amounts: Newton's decrement, in lengths of the errors
 LEAST_SQUARES = ("Independent", "Pooled", "MeanShrunk")
 # Their coefficients do not minimise a loss and a penalty that is 0 at 0; those of BMSL are means of draws.
 NO_BOUND = ("RandomSlopes", "GAMTLCV", "RBFGAMTL", "BMSL")
@@ -27,6 +28,8 @@ def broken_promises(outcome, *, ordinary: bool) -> list[str]:
     """What does not hold, in words; nothing for a good fit."""
     model, name = outcome.model, type(outcome.model).__name__
     found = model.optimality_
+    if model.family != "gaussian":
+        return broken_promises_of_family(model, ordinary=ordinary)
     limits = LIMITS | ({"weights_residual": WEIGHTS_OF_MTRL[ordinary]} if name == "MTRL" else {})
     broken = [f"{key} = {found[key]:.1e}" for key, limit in limits.items() if found.get(key, 0.0) > limit]
     gap_limit = GRAPH_GAP[ordinary] if "graph_residual" in found else 10 * getattr(model, "tol", 0.0)
@@ -52,6 +55,26 @@ def broken_promises(outcome, *, ordinary: bool) -> list[str]:
     return broken
 
 
+def broken_promises_of_family(model, *, ordinary: bool) -> list[str]:
+    """Of Newton's steps to classes, counts and amounts; mixtures have no objective and promise none."""
+    found = model.optimality_
+    if "gradient" not in found:
+        return []
+    broken = [f"gradient = {found['gradient']:.1e}"] if found["gradient"] > GRADIENT else []
+    if found.get("duality_gap", 0.0) > GRAPH_GAP[ordinary]:
+        broken.append(f"duality_gap = {found['duality_gap']:.1e}")
+    if not model.converged_:
+        broken.append("not converged, and no warning said so")
+    if (np.diff(model.objective_history_) > 0).any():
+        broken.append(f"the objective rises: {model.objective_history_}")
+    b = np.linalg.norm(model.gram_.b)
+    # Of targets that have nothing to do with the features, b is rounding: it might be sqrt(||G|| y'y).
+    rounded = b <= 1e-9 * np.sqrt(np.linalg.norm(model.gram_.G) * model.gram_.yy.sum())
+    if ordinary and not rounded and residual_of_coefficients(model) > COEFFICIENTS:
+        broken.append(f"the coefficients leave a residual of {residual_of_coefficients(model):.1e}")
+    return broken
+
+
 def residual_of_coefficients(model) -> float:
     """Of the normal equations at what the model predicts with, computed anew; 0 for methods that solve none."""
     record = model.model_
@@ -59,7 +82,7 @@ def residual_of_coefficients(model) -> float:
         return 0.0
     W = record.coef[record.seen]
     part = record.graph_part
-    if type(model).__name__ == "GAMTL" and part is not None:  # none where all tasks get one line
+    if type(model).__name__ in ("GAMTL", "GAMTLClassifier") and part is not None:  # none where all tasks get one line
         problem = part.coupling.problem(part.equations(record.known))
         units = 1.0 if part.units is None else part.units
         V = problem.equations.unknowns(W * units, record.intercept[record.seen])

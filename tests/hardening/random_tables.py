@@ -13,7 +13,10 @@ import pandas as pd
 from certificates import broken_promises
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
+
+from kinfolk.rows.families import FAMILIES
 
 LONG = os.environ.get("KINFOLK_FUZZ") == "1"
 SCALES = [1.0] * 4 + [1e-3, 1e3, 1e-8, 1e8, 1e-8, 1e8, 1e-30, 1e30, 1e-35, 1e38, 1e-150, 1e150]
@@ -30,13 +33,20 @@ LABELS = {
     "missing": lambda T: np.array([None] + [f"t{t}" for t in range(1, T)], dtype=object),
 }
 SOUND_LABELS = ["integers", "texts", "categories", "truths", "dates", "whole floats"]
+KINDS = {
+    "two classes": lambda u, rng: np.floor(2 * u),
+    "classes": lambda u, rng: np.floor((2 + rng.integers(4)) * u) - 1,
+    "binomial": lambda u, rng: np.round(u * [1, 4][rng.integers(2)]) / [1, 4][rng.integers(2)],
+    "poisson": lambda u, rng: np.floor([2.0, 30.0, 1e9][rng.integers(3)] * u**3),
+    "gamma": lambda u, rng: 10.0 ** (rng.choice([1, 10, -10, 100]) * (u + rng.integers(-1, 2))),
+}
 SEEN: Counter[str] = Counter()  # how the tables of this run ended
 
 
 class Outcome(NamedTuple):
     """A fitted model, its predictions, the targets and the table.
 
-    The two are (n,), or (n, T) with NaN where nothing was observed.
+    The two are (n,), or (n, T) with NaN where nothing was observed. Of classes the predictions are probabilities.
     """
 
     model: object
@@ -60,6 +70,7 @@ class Case:
     shift: float
     flaws: tuple[str, ...]
     wide: bool
+    kind: str = "numbers"
 
     @property
     def ordinary(self) -> bool:
@@ -122,8 +133,10 @@ class Case:
             Y[np.arange(len(y)), code] = y
             if "own columns" in self.flaws:
                 Y = Y * np.random.default_rng(self.seed).uniform(0.5, 2.0, size=self.T)
+            Y = self.targets(Y)
+            Y = Y.ravel() if self.T == 1 and is_classifier(model) else Y  # as its message asks
             model.fit(X, Y, weight, time=self.times(len(X)))
-            return Outcome(model, model.predict(X), counted(Y, weight), X)
+            return Outcome(model, predicted(model, X), counted(Y, weight), X)
         names = LABELS[self.labels](self.T)
         frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(self.d)])
         frame["task"] = names[code]
@@ -131,8 +144,31 @@ class Case:
         if "two task columns" in self.flaws:
             frame["half"] = np.where(code % 2, "odd", "even")
             task = ["half", "task"]
+        if getattr(model, "exposure", None) is not None:
+            frame[model.exposure] = 10.0 ** np.random.default_rng(self.seed).uniform(-3, 3, size=len(y))
+        y = self.targets(y)
         model.set_params(task=task).fit(frame, y, weight, time=self.times(len(y)))
-        return Outcome(model, model.predict(frame), counted(y, weight), frame)
+        return Outcome(model, predicted(model, frame), counted(y, weight), frame)
+
+    def targets(self, y):
+        """Numbers as they are; or classes, counts and amounts in the order of these, which noise disturbs or not."""
+        if self.kind == "numbers":
+            return y
+        rng = np.random.default_rng(self.seed)
+        seen = np.isfinite(y)
+        place = np.searchsorted(np.sort(y[seen]), y[seen]) / max(seen.sum(), 1)
+        noise = [0.0, 0.3, 1.0][rng.integers(3)]
+        found = y.copy()
+        found[seen] = KINDS[self.kind]((1 - noise) * place + noise * rng.random(len(place)), rng)
+        return found
+
+
+def predicted(model, table):
+    """Predictions; of classes their probabilities, (n, K) or (n, T, K)."""
+    if not hasattr(model, "classes_"):
+        return model.predict(table)
+    probability = model.predict_proba(table)
+    return np.stack(probability, axis=1) if isinstance(probability, list) else probability
 
 
 def counted(y, weight):
@@ -194,6 +230,12 @@ def ends_well(case: Case, model, *, may_warn: bool = True) -> Outcome | None:
             "column .* names one task",
             "columns? .* follows? from ",
             "the target (has two values|is counts|lies between)",
+            "the targets vary .* times as much",
+            "all labels are ",
+            ".* separates the classes",
+            ".* more than .* times as far from the median",
+            ".* events? for .* columns?",
+            ".* only .*: (its|their) level",
         )
         for note in notes:
             warnings.filterwarnings("ignore", message=note, category=UserWarning)
@@ -206,6 +248,11 @@ def ends_well(case: Case, model, *, may_warn: bool = True) -> Outcome | None:
             return None
     for values in (outcome.model.coef_, outcome.model.intercept_, outcome.prediction):
         assert np.isfinite(values).all(), values
+    if hasattr(outcome.model, "classes_"):
+        assert (outcome.prediction >= 0).all() and np.allclose(outcome.prediction.sum(axis=-1), 1, rtol=0, atol=1e-12)
+    else:
+        family = FAMILIES[outcome.model.family]
+        assert (family.least <= outcome.prediction).all() and (outcome.prediction <= family.most).all(), "out of range"
     if caught:
         SEEN["fitted with a warning"] += 1
         assert may_warn or not case.ordinary, caught[0].message
@@ -217,6 +264,7 @@ def ends_well(case: Case, model, *, may_warn: bool = True) -> Outcome | None:
 
 
 NOUNS = (
+    "classes",
     "sample_weight",
     "row",
     "task",

@@ -3,11 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from random_tables import Case, ends_well
+from random_tables import Case, ends_well, predicted
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
-from kinfolk import GAMTL, GAMTLCV, load
-from kinfolk.baselines import Independent, RandomSlopes
+from kinfolk import GAMTL, GAMTLCV, RBFGAMTL, GAMTLClassifier, GAMTLClassifierCV, load
+from kinfolk.baselines import MSSL, Independent, RandomSlopes
 
 SMALL = {"strengths": (1.0,), "ridges": (1.0,), "anchors": (0.0,), "neighbors": (3,), "cv": 2}
 
@@ -168,6 +169,44 @@ COPIES = Case(244506, 20, 4, 2, "truths", 1e38, 1.0, 1.0, 1.0, ("copied tasks",)
 )
 def test_tables_that_were_drawn(case, model):
     assert ends_well(case, model) is not None
+
+
+# Precisions are squares of coefficients, which are small where inputs are large and targets small.
+PRECISE = Case(804784, 20, 2, 6, "dates", 1e38, 1e-35, 1e-6, 0.0, ("constant column", "uneven", "times"), wide=True)
+ONE_ROW = Case(441245, 2, 4, 6, "truths", 1.0, 1e38, 1e-20, 0.0, ("copied rows", "missing y"), wide=False)
+WEIGHTLESS = ("times", "zero weights", "copied columns")
+ABSENT = Case(378396, 20, 2, 3, "integers", 1e8, 1.0, 1e-20, 0.0, WEIGHTLESS, wide=False)
+BALANCED = ("one row", "two task columns", "zero weights")
+FOLDS = Case(817508, 2, 4, 6, "texts", 1e30, 1.0, 1e-6, 1e6, BALANCED, wide=False, kind="classes")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("case", "model"),
+    [
+        (PRECISE, MSSL()),
+        (ONE_ROW, RBFGAMTL(extrapolate="linear", **SMALL)),
+        (ABSENT, RBFGAMTL(**SMALL)),
+        (FOLDS, GAMTLClassifierCV(class_weight="balanced", trunk=None, **SMALL)),
+    ],
+    ids=["large precisions", "rows that are all alike", "tasks without weight", "weights of folds"],
+)
+def test_what_was_fitted_to_tables_that_were_drawn_is_read_again(case, model, tmp_path):
+    outcome = ends_well(case, model)
+    again = load(outcome.model.save(tmp_path / "m.kin"))
+    np.testing.assert_array_equal(predicted(again, outcome.table), outcome.prediction)
+
+
+def test_a_precision_that_rounding_has_made_indefinite_is_told():
+    case = Case(831624, 9, 4, 15, "integers", 1.0, 1.0, 1e-6, 1e6, ("zero weights", "uneven"), wide=False)
+    with pytest.warns(ConvergenceWarning):
+        assert np.isfinite(case.fit(MSSL()).prediction).all()
+
+
+def test_a_step_of_several_classes_has_a_length_of_its_own():
+    case = Case(310030, 3, 4, 1, "truths", 1e30, 1.0, 1.0, 1.0, ("one row",), wide=True, kind="classes")
+    model = GAMTLClassifier(anchor=1.0, class_weight="balanced", metric="function", self_loops=1.0, strength=0.0)
+    ends_well(case, model, may_warn=True)
 
 
 def test_standard_deviations_where_rounding_has_made_a_free_direction_negative():

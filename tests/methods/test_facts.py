@@ -166,6 +166,12 @@ def test_without_facts_nothing_is_different():
         np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_where_all_targets_are_alike_facts_have_nothing_to_explain(method):
+    model = quietly(method, TABLE[OLD], np.full(OLD.sum(), 0.3))
+    np.testing.assert_allclose(model.predict(TABLE), 0.3, atol=1e-12)
+
+
 def test_new_tasks_are_adopted_around_the_centre_of_their_facts():
     model = quietly(GAMTL(task="shop"), TABLE[OLD], Y[OLD])
     few = TABLE[~OLD].groupby("shop").head(2)

@@ -7,6 +7,8 @@ from scipy.special import expit
 
 from kinfolk import GAMTL, GAMTLCV
 from kinfolk.baselines import MeanShrunk, RandomSlopes
+from kinfolk.rows.families import FAMILIES
+from kinfolk.rows.intervals import quantiles
 
 T = 30
 # What is unusual about a table of few events is told, and not what these tests are about.
@@ -127,3 +129,12 @@ def test_exposure_moves_intervals_with_it():
     model.fit(train, counts(rng, eta + np.log(train["hours"].to_numpy()), 1.0))
     once, often = (model.predict(train.assign(hours=hours), quantiles=(0.5,)) for hours in (1.0, 50.0))
     np.testing.assert_allclose(often, 50 * once, rtol=0.3, atol=25)
+
+
+@pytest.mark.parametrize("family", ["poisson", "gamma"])
+@pytest.mark.parametrize("dispersion", [1.0, 9.5, 1e32])
+@pytest.mark.parametrize("std", [500.0, 1e12])
+def test_quantiles_are_finite_however_little_is_known(family, dispersion, std):
+    eta = np.array([-300.0, 0.0, 66.0, 200.0])
+    found = quantiles(FAMILIES[family], eta, np.full(4, std), dispersion, np.array([0.05, 0.5, 0.95]))
+    assert np.isfinite(found).all() and (np.diff(found) >= 0).all()

@@ -20,6 +20,7 @@ from kinfolk.baselines import Independent
 from kinfolk.declared import annotated, fits, held_by
 from kinfolk.methods.couplings import Alone, Coupling
 from kinfolk.methods.trunk import BoostedTrees
+from kinfolk.rows.offsets import Offsets
 from kinfolk.store import ModelFileError, load, save
 from kinfolk.store.classes import RECORDS
 
@@ -305,3 +306,19 @@ def test_the_task_column_of_a_table_is_that_of_the_method(sources, tmp_path):
         return replace(model, columns=replace(model.columns, schema=replace(model.columns.schema, task="x0")))
 
     refuse(sources["search"], change, "the name of the task column", tmp_path)
+
+
+@pytest.mark.parametrize("end", [np.inf, -np.inf])
+def test_limits_that_no_number_lies_between_are_refused(end, sources, tmp_path):
+    def change(model):
+        model.columns.limits[:, 0] = end
+
+    refuse(sources["search"], change, "limits that no number lies between", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["exposure", "offset"])
+def test_the_exposure_and_the_offset_of_a_table_are_those_of_the_method(name, sources, tmp_path):
+    def change(model):
+        return replace(model, columns=replace(model.columns, offsets=Offsets(**{name: 0})))
+
+    refuse(sources["search"], change, "the exposure or the offset", tmp_path)

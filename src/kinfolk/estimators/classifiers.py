@@ -83,6 +83,12 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskRegressor):
         K = len(rows.classes)
         if K > 2 and (self.common or not isinstance(self.facts, str | None)):
             raise ValueError(f"{K} classes take no facts= and common= yet: leave them out, or fit two classes")
+        intercept = getattr(self, "intercept", "free")
+        if K > 2 and intercept != "free":
+            raise ValueError(
+                f'{K} classes have levels of their own, intercept="free", and take no intercept={intercept!r}: leave '
+                "it out, or fit two classes"
+            )
         number = rows.targets().y
         # Of several classes the first pass only takes the rows.
         working = super().working_rows(replace(rows, y=np.minimum(rows.y, 1.0)) if K > 2 else rows, X, names)

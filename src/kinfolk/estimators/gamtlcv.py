@@ -375,9 +375,9 @@ class GAMTLCV(GraphRegressor):
             return model
 
         straight = self._of_family(learn(lines, choice.lines, None), data, None)
+        held_out = HeldOut(choice.lines.errors.by_task(), None, lines.lines.trained_on)
         straight = replace(
-            _among(straight, stream.folds.total),
-            held_out=HeldOut(choice.lines.errors.by_task(), None, lines.lines.trained_on),
+            _among(replace(straight, held_out=held_out), stream.folds.total),
             structure=None,
             course=None,
             relevance=None,

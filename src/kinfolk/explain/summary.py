@@ -148,7 +148,8 @@ class Summary:
 
     def _ratio(self, j: int) -> str:
         """The exponential of a coefficient of the population, with its interval."""
-        low, value, high = np.exp([self.low[-1, j], self.coef[-1, j], self.high[-1, j]])
+        with np.errstate(over="ignore"):
+            low, value, high = np.exp([self.low[-1, j], self.coef[-1, j], self.high[-1, j]])
         return f"{value:.3g} [{low:.3g}, {high:.3g}]" if np.isfinite(low) else f"{value:.3g}"
 
 

@@ -127,7 +127,8 @@ class Folds:
         """Share of the rows that the models of the folds have seen, on average; in time they see the past alone."""
         if self.own is None:
             return 1 - 1 / len(self)
-        return float(sum(part.n.sum() for part in self.own)) / (len(self) * float(self.total.n.sum()))
+        share = float(sum(part.n.sum() for part in self.own)) / (len(self) * float(self.total.n.sum()))
+        return min(share, 1.0)  # weights of working targets are those of each fold, and may add up to more
 
     @property
     def in_time(self) -> bool:

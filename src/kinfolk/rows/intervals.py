@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betainc, gammainc, gammaincc, ndtri
 
-from kinfolk.rows.families import Family
+from kinfolk.rows.families import STEEPEST, Family
 from kinfolk.rows.gram import TINY, Array
 
 NODES = np.linspace(-3.9, 3.9, 31)  # of z
@@ -57,7 +57,9 @@ def quantiles(family: Family, eta: Array, std: Array, dispersion: float, q: Arra
         some = loud[start : start + BLOCK]
         # Amounts of twice the mean are twice as large, and no other than that of 1 leaves the range of numbers.
         unit = np.ones(len(some)) if counts else family.mean(m[some])
-        found[some] = unit[:, None] * _by_points(family, m[some] if counts else 0 * unit, s[some], dispersion, z)
+        beside = _by_points(family, m[some] if counts else 0 * unit, s[some], dispersion, z)
+        with np.errstate(over="ignore"):
+            found[some] = np.minimum(unit[:, None] * beside, family.mean(np.full(1, STEEPEST)))
     return found.reshape(*eta.shape, len(q))
 
 
@@ -84,7 +86,9 @@ def _distribution(family: Family, x: Array, mean: Array, dispersion: float) -> A
         return gammainc(1 / dispersion, x / (dispersion * mean))
     if dispersion <= 1 + POISSON:
         return gammaincc(x, mean)
-    return betainc(mean / (dispersion - 1), x, 1 / dispersion)
+    share = betainc(mean / (dispersion - 1), x, 1 / dispersion)
+    # Where both numbers are huge it finds none, and counts do not differ from their mean.
+    return np.where(np.isnan(share), np.heaviside(x - mean, HALF), share)
 
 
 def _interpolated(score: Array, log_x: Array, z: Array) -> Array:

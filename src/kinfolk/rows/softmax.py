@@ -121,7 +121,9 @@ class SoftmaxRows(WorkingRows):
             return at_mean - np.einsum("tkd,td->tk", W.reshape(T, K, d), mean)
 
         def square(step: Array) -> float:
-            return float(self.weight @ np.einsum("nk,nkl,nl->n", step, A, step))
+            # A sum of squares: differences of large numbers might be negative.
+            apart = step - (p * step).sum(axis=1, keepdims=True)
+            return float(self.weight @ (p * apart**2 + (curved - p) * step**2).sum(axis=1))
 
         errors = float(self.weight @ np.minimum(slope**2 / np.maximum(curved, TINY), farthest).sum(axis=1))
         size = square(eta) + errors

@@ -58,7 +58,7 @@ def _farthest(distance: Array, rows: float) -> float:
     """
     others = max(rows - 1, 1.0)
     shared = np.maximum(1 - distance / others, LEAST_VARIANCE)  # 0 if no other row goes its way
-    return float((rows / others * distance / shared).max())
+    return max(float((rows / others * distance / shared).max()), TINY)  # rows may all be alike
 
 
 def _difference(model: Model, lines: Model, curves: FeatureSearch | None, data: TaskRows | None) -> float:

@@ -77,7 +77,8 @@ class NormalEquations:
         """The way back from `coefficients`: unknowns (T, p) of slopes and intercepts."""
         level = c - self.y0 + row_dots(self.x0, W)
         V = np.column_stack([W, level]) if self.has_ones else W
-        return V if self.basis is None else np.linalg.solve(self.basis, V.T).T
+        # A basis may leave out columns, whose slopes are 0.
+        return V if self.basis is None else np.linalg.lstsq(self.basis, V.T)[0].T
 
 
 def normal_equations(

@@ -123,6 +123,8 @@ def open_text(file: Path, encoding: str) -> Iterator[TextIO]:
     """A text file for the csv module; undecodable bytes become surrogates, which `checked_lines` finds."""
     with file.open("rb") as raw:
         mark = raw.read(4)
+    if 0 < len(mark) < 4 and file.suffix.lower() in PACKED:
+        raise ValueError(packed_trouble(file, EOFError()))
     if mark in MARKS:
         raise ValueError(f"{file.name} is no text: it begins as a file ending in {MARKS[mark]} does. Rename it so.")
     if mark[:2] in (b"\xff\xfe", b"\xfe\xff"):

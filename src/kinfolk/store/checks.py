@@ -36,7 +36,7 @@ from kinfolk.store.wide import is_repeated
 MOST_JOBS = 1024
 MOST_TREES = 10_000
 MOST_DEGREE, MOST_TERMS = 64, 10**7  # of polynomials and splines
-LARGEST = 1e120  # of any number: targets reach 1e40, inputs 1e-35, and no product of two of these overflows
+LARGEST = 1e150  # of any number: targets reach 1e40, inputs 1e-35, coefficients 1e75 or 1e-75, precisions its square
 
 
 def require(holds: bool, what: str) -> None:
@@ -144,6 +144,7 @@ def check_model(estimator: Any) -> None:
     schema = model.columns.schema
     named = isinstance(estimator.task, str) and schema.names is not None
     require(not named or schema.task == estimator.task, "the name of the task column")
+    require(model.columns.offsets == estimator.offsets, "the exposure or the offset")
 
 
 def _check_fitted(model: Model, sizes: dict[str, int]) -> None:
@@ -231,6 +232,8 @@ def check_columns(columns: Columns, d: int) -> int:
         require(named is None or list(named) == names, "the names of the inputs of curves")
     require(limits is None or limits.shape[1] == inputs, f"the limits of {inputs} inputs")
     require(limits is None or bool((limits[0] <= limits[1]).all()), "limits of which the least is the largest")
+    reached = limits is None or bool((limits[0] < np.inf).all() and (limits[1] > -np.inf).all())
+    require(reached, "limits that no number lies between")
     return inputs
 
 

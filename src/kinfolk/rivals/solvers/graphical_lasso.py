@@ -92,7 +92,7 @@ def _solve(C: Array, R: Array, start: Array, *, tol: float, max_iter: int) -> So
         rough = _dual_newton(C, R, start, tol=tol, max_iter=max_iter - n_iter)
         end = _newton(C, R, rough.value, tol=tol, max_iter=max_iter - n_iter - rough.n_iter)
         n_iter += rough.n_iter + end.n_iter
-        if end.residual <= best.residual:
+        if end.residual < best.residual:
             best = end
     return Solution(best.value, n_iter, best.residual, best.residual <= tol, "Newton")
 
@@ -102,7 +102,7 @@ def _newton(C: Array, R: Array, Z: Array, *, tol: float, max_iter: int) -> Solut
     value = objective(Z, C, R)
     gap = gap_per_variable(Z, C, R)
     for k in range(max_iter + 1):
-        if gap <= tol or k == max_iter:
+        if gap <= tol or k == max_iter or np.isinf(value):  # rounding may have left Z indefinite
             break
         Sigma = _inverse(Z)
         gradient = C - Sigma

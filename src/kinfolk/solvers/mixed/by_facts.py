@@ -88,7 +88,10 @@ def mixed_model_by_facts(
     origin = equations.x0[0]
     bends = _own_means(gram, np.zeros_like(moves) if free else moves)
     B = np.zeros((F.shape[1], d + 1))
-    for _ in range(ROUNDS):
+    errors = np.zeros_like(B)
+    explained = np.zeros((int(group.max()) + 1, 2))
+    # Where tasks do not differ, as with one target for all, facts have nothing to explain.
+    for _ in range(ROUNDS if total.any() else 0):
         before = B
         B, errors, explained = _centre(equations, F, effects, total, moves, None if free else group, bends)
         effects = mixed_model(_beside(sample, F[some] @ B, origin), near=effects)
