@@ -20,7 +20,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     if options.cv < 2:
         raise ValueError(f"--cv {options.cv}: a comparison needs at least 2 folds")
     training = training_rows(open_table(options, console), options, console)
-    targets = targets_of(options, training.y, console)
+    targets = targets_of(options, training.y, console, training.classes)
     rows = Independent(task=options.task, **targets).read(training.X, training.y)
 
     def encoder(scale: bool) -> Any:

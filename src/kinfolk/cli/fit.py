@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -80,7 +81,7 @@ def fitted(
     if rows is None:
         fit_in_database(model, options, console)
         return model, cross_validated_error(model), None
-    targets = {} if in_blocks else targets_of(options, rows.y, console)
+    targets = {} if in_blocks else targets_of(options, rows.y, console, rows.classes)
     model.set_params(features=rows.features(scale=not model.scales_itself, but=targets), **targets)
     if in_blocks:
         if options.cv and not hasattr(model, "cv") and open_grid(model, settings):
@@ -97,12 +98,17 @@ def fitted(
         fixed=settings,
         callback=console.callback,
     )
-    return *tuned, rows
+    fitted_model, error = tuned
+    if rows.classes:
+        fitted_model.model_ = replace(fitted_model.model_, classes=np.array(rows.classes))
+    return fitted_model, error, rows
 
 
-def targets_of(options: argparse.Namespace, y: Any, console: Console) -> dict[str, Any]:
+def targets_of(options: argparse.Namespace, y: Any, console: Console, classes: tuple[str, ...] = ()) -> dict[str, Any]:
     """The family of the targets, and the columns that are added to their linear predictor."""
     family = options.family
+    if family == "auto" and classes:
+        family = "binomial"
     if family == "auto":
         _, family = kind_of_target(np.asarray(y))
         console.note(f"--family auto takes {family!r} for these targets")

@@ -16,9 +16,10 @@ from kinfolk.rows.splits import in_order
 from kinfolk.sources.addresses import Address
 from kinfolk.sources.databases import fetch_query
 from kinfolk.sources.files import Reading, Source, open_source, polars, reading_notes
-from kinfolk.sources.roles import Roles, check_column, choose_roles
-from kinfolk.sources.ruled import complete_rows, ruled_frame, with_inputs
+from kinfolk.sources.roles import Roles, check_column, choose_roles, listed
+from kinfolk.sources.ruled import complete_rows, labels_of, ruled_frame, with_inputs
 from kinfolk.sources.stream import plain_labels, whole_numbers
+from kinfolk.words import cut
 
 ADDRESSES = 3 * 2**28  # bytes of address space that BLAS, polars and its threads take: below, they end the process
 PER_BYTE = 7  # of a file that is read in blocks: 6 were too few for a text of 210 MB
@@ -27,7 +28,10 @@ IN_MEMORY = 12  # bytes that a fit takes per byte of a file: 11 for a million ro
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """Rows to fit: `X` has the task column first, then the inputs; lazy for a table that is read in blocks."""
+    """Rows to fit: `X` has the task column first, then the inputs; lazy for a table that is read in blocks.
+
+    `classes` are the labels that targets of 0 and 1 stand for, if the table has texts there.
+    """
 
     X: Any
     y: Any
@@ -35,6 +39,7 @@ class Training:
     rules: TableRules
     source: Source
     roles: Roles
+    classes: tuple[str, ...] = ()
 
     def features(self, *, scale: bool, but: Mapping[str, Any]) -> Any:
         """What stands between the table and the model; None if inputs are numbers already and need not be scaled.
@@ -102,7 +107,8 @@ def training_rows(source: Source, options: argparse.Namespace, console: Console,
     given = {"categorical": tuple(options.categorical), "max_categories": options.max_categories}
     rules = TableRules(**given, learn=not lazy)  # blocks go by once: too late to learn from
     also = [options.time] if options.time else []
-    frame = ruled_frame(source, roles, rules, _advice, also=also, lazy=lazy)
+    classes = _classes(source, options, console)
+    frame = ruled_frame(source, roles, rules, _advice, also=also, lazy=lazy, classes=classes)
     frame = without_gaps(frame, list(roles.labels()), options, console)
     frame, gaps = complete_rows(frame, roles, list(rules.rules_), source, None)
     if gaps and options.impute is False:
@@ -120,8 +126,30 @@ def training_rows(source: Source, options: argparse.Namespace, console: Console,
     if options.groups and options.groups not in (options.task, options.target):
         console.note(f"column {options.groups!r} makes the folds and is no input")
     if lazy:
-        return Training(frame.select(list(dict.fromkeys([*used.used(), *also]))), None, None, rules, source, used)
-    return Training(None, None, None, rules, source, used).in_memory(frame.collect().rechunk(), options)
+        return Training(
+            frame.select(list(dict.fromkeys([*used.used(), *also]))), None, None, rules, source, used, classes
+        )
+    return Training(None, None, None, rules, source, used, classes).in_memory(frame.collect().rechunk(), options)
+
+
+def _classes(source: Source, options: argparse.Namespace, console: Console) -> tuple[str, ...]:
+    """The two labels of a target that is text, of which the second will be 1; none of numbers."""
+    if options.family not in ("binomial", "auto"):
+        return ()
+    labels = labels_of(source, options.target)
+    if len(labels) > 2:
+        shown = listed([cut(label) for label in labels], "")
+        raise ValueError(
+            f"column {options.target!r} of {source.root.name} holds {len(labels):,} labels ({shown}), and a model file "
+            "predicts the probability of one of two. Leave out rows of others, or fit GAMTLClassifier or "
+            "GAMTLClassifierCV in Python, which take any number of classes"
+        )
+    if len(labels) == 1:
+        raise ValueError(f"all targets in column {options.target!r} of {source.root.name} are {labels[0]!r}")
+    if labels:
+        zero, one = labels
+        console.note(f"{options.target!r} is {zero!r} or {one!r}: predictions are probabilities of {one!r}")
+    return tuple(labels)
 
 
 def _roles(source: Source, options: argparse.Namespace) -> Roles:

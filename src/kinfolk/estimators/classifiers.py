@@ -18,7 +18,7 @@ from kinfolk.methods.method import MultiTaskRegressor
 from kinfolk.methods.model import Model, as_model
 from kinfolk.methods.outer import fit_classes
 from kinfolk.methods.parameters import choice, parameters
-from kinfolk.rows.classes import class_weights, classes_of
+from kinfolk.rows.classes import class_weights, classes_of, numbers_of
 from kinfolk.rows.folds import Folds
 from kinfolk.rows.gram import Array
 from kinfolk.rows.softmax import SoftmaxRows
@@ -70,12 +70,7 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskRegressor):
         """The numbers of the classes of new rows."""
         known = as_model(self).classes
         assert known is not None
-        classes, codes, _ = classes_of(y)
-        strange = [label for label in classes.tolist() if label not in known.tolist()]
-        if strange:
-            raise ValueError(f"y has the class {strange[0]!r}, which fit has not seen ({known.tolist()[:8]})")
-        number = np.searchsorted(known, classes)[np.nan_to_num(codes).astype(np.intp)]
-        return np.where(np.isnan(codes), np.nan, number)
+        return numbers_of(y, known)
 
     def working_rows(self, rows: Rows, X: Array, names: tuple[str, ...] | None) -> WorkingRows:
         """The observed labels one by one; of several classes, as shares of 0 and 1."""
@@ -160,9 +155,10 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskRegressor):
         """Linear predictors of a table, and their standard deviations or zeros."""
         if is_lazy(X):
             raise ValueError(f"{type(self).__name__} predicts rows in memory: collect the lazy frame first")
-        whole = as_model(self)
-        assert whole.columns is not None
-        rows = whole.columns.read(X, type(self).__name__)
+        # Versus the rest every class has curves and codes of texts of its own.
+        columns = model.columns or as_model(self).columns
+        assert columns is not None
+        rows = columns.read(X, type(self).__name__)
         if rows.labels is not None:
             codes = task_codes(rows.labels, model.labels, self.unseen)
             found = model.predictor_read(rows, codes, return_std=with_std)
@@ -172,8 +168,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskRegressor):
         by_task = [model.predictor_read(rows, np.full(n, t), return_std=with_std) for t in range(T)]
         eta = np.stack([one[0] if with_std else one for one in by_task], axis=1)
         std = np.stack([one[1] for one in by_task], axis=1) if with_std else np.zeros_like(eta)
-        columns: Any = 0 if whole.columns.single else whole.columns.schema.columns
-        return eta[:, columns], std[:, columns]
+        places: Any = 0 if columns.single else columns.schema.columns
+        return eta[:, places], std[:, places]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

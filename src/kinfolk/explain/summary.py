@@ -229,7 +229,7 @@ def get_feature_names_out(model: Fitted, input_features: Any = None) -> Any:
 
 def title(model: Model) -> str:
     """Method, tasks, rows and features."""
-    T, d = model.attributes["coef_"].shape
+    T, d = model.attributes["coef_"].shape[-2:]
     rows = "" if model.gram is None else f", {counted(round(float(model.rows.sum())), 'row')}"
     return f"{model.name}: {counted(T, 'task')}{rows}, {counted(d, 'feature')}"
 

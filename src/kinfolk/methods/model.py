@@ -166,7 +166,7 @@ class FoldStream(Protocol):
     beyond="record T",
     facts="record d",
     classes="names K",
-    by_class="record T d",
+    by_class="record T",
 )
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -685,7 +685,7 @@ class Model:
         if not self.target.is_plain and self.gram is not None:
             found["dispersion_"] = self.gram.dispersion
         if self.by_class:
-            found["coef_"] = np.stack([one.coef for one in self.by_class])
+            found["coef_"] = np.stack([one.coef[:, one.curve_terms :] for one in self.by_class])
             found["intercept_"] = np.stack([one.intercept for one in self.by_class])
         for record in (self.columns, self.course, self.held_out, self.report):
             found |= {} if record is None else record.attributes()

@@ -117,13 +117,17 @@ const drawChain = () => {
 const drawErrors = () => {
   const own = columns("own"), error = columns("error");
   const both = D.names.map((_, t) => t).filter((t) => own[t] !== null && error[t] !== null);
-  if (!both.length) return;
+  if (!D.errors) return;
   $("errors").hidden = false;
   $("protocol").textContent = D.errors;
+  if (!both.length) {
+    for (const node of [$("error-plot"), $("error-said")]) node.setAttribute("hidden", "");
+    return;
+  }
   // The 98th percentile bounds the picture, so that one task does not squeeze all others into a corner.
   const all = both.flatMap((t) => [own[t], error[t]]).sort((a, b) => a - b);
   const top = 1.02 * all[Math.min(all.length - 1, Math.ceil(0.98 * all.length))];
-  const { chart, X, Y } = frame("error-plot", [0, top], [0, top], ["own ridge (RMSE)", "model (RMSE)"]);
+  const { chart, X, Y } = frame("error-plot", [0, top], [0, top], [`own ridge (${D.loss})`, `model (${D.loss})`]);
   chart.append(svg("line", { class: "axis", x1: X(0), y1: Y(0), x2: X(top), y2: Y(top) }));
   const beyond = both.filter((t) => Math.max(own[t], error[t]) > top).length;
   if (beyond) $("protocol").textContent += ` ${beyond} task(s) with larger errors stand at the edge of the picture.`;

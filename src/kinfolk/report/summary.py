@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +19,13 @@ from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.progress import Callback, report
-from kinfolk.report.errors import TaskErrors, task_errors
+from kinfolk.report.errors import TaskErrors, of_first_class, predicted, task_errors
 from kinfolk.report.plain import in_text, plain_names, short
 from kinfolk.report.views import view_of
 from kinfolk.report.words import certificate, chain, effect_word, headline, page_verdict, settings
+from kinfolk.rows.classes import numbers_of
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.rows.table import Rows, task_codes
+from kinfolk.rows.table import Rows, read_table, task_codes
 from kinfolk.store.private import without_rare
 from kinfolk.words import beginning, counted, written
 
@@ -105,6 +107,7 @@ def summarize(
         "shares": top_shares(model) if len(shown) == len(names) else None,
         "limit": _limit(len(shown), len(names)),
         "errors": None if errors is None else errors.protocol,
+        "loss": model.target.error,
         "data": _data(model, seen, len(features)),
         "settings": settings(model),
     }
@@ -141,6 +144,10 @@ def _read(model: Model, X: Any, y: Any, sample_weight: Any) -> _Seen | None:
         return None
     if model.columns is None:
         raise ValueError("this model was fitted on statistics, not on a table: give neither X nor y")
+    if getattr(model.method, "classifies", False) and model.classes is not None:
+        table = read_table(X)
+        X, y = table.split(y) if isinstance(y, str) else (X, y)
+        y = numbers_of(y, model.classes)
     rows, features = model.columns.read_with_targets(X, y, model.name, sample_weight)
     if not np.isin(rows.schema.labels, model.labels).any():
         raise ValueError(
@@ -148,7 +155,7 @@ def _read(model: Model, X: Any, y: Any, sample_weight: Any) -> _Seen | None:
             "model was fitted on, or another one with the same tasks"
         )
     names = None if model.gram is None else model.gram.feature_names
-    return _Seen(rows, features, rows.gram(features, names))
+    return _Seen(rows, features, of_first_class(rows, model).gram(features, names))
 
 
 def _confidence(given: Any, shown: NDArray[np.intp], T: int) -> sparse.csr_array | None:
@@ -242,17 +249,19 @@ def _points(model: Model, seen: _Seen | None, shown: NDArray[np.intp]) -> list[A
     if seen is None:
         return None
     most = int(np.clip(POINTS // len(shown), 10, POINTS_PER_TASK))
-    at = seen.rows.targets()
+    at = of_first_class(seen.rows, model).targets()
     codes = task_codes(seen.rows.schema.labels, model.labels, "mean")[at.codes]
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], [shown, shown + 1])
     points: list[Any] = []
+    plain = model.target.is_plain
+    known = np.empty(0) if plain else predicted(model, seen.rows)
     for t, start, end in zip(shown, *ends, strict=True):
         index = order[start:end]
         if len(index) > most:
             index = index[np.linspace(0, len(index) - 1, most).round().astype(np.intp)]
-        predicted = model.predict(seen.X[at.row[index]], np.full(len(index), t))
-        points.append([short(at.y[index]), short(predicted)])
+        means = model.predict(seen.X[at.row[index]], np.full(len(index), t)) if plain else known[index]
+        points.append([short(at.y[index]), short(means)])
     return points
 
 
@@ -261,6 +270,9 @@ def _data(model: Model, seen: _Seen | None, n_features: int) -> list[list[str]]:
     gram = model.gram if seen is None else seen.gram
     if gram is None:
         return []
+    known = model.target.is_plain or seen is not None
+    # Statistics of working targets have other weights than rows, and no targets.
+    gram = gram if known else replace(gram, n=model.rows)
     tasks = gram.with_rows()
     mean = float(np.average(tasks.y_mean, weights=tasks.n))
     within = written(float(np.sqrt(tasks.yy.sum() / tasks.n.sum())))
@@ -274,8 +286,10 @@ def _data(model: Model, seen: _Seen | None, n_features: int) -> list[list[str]]:
         ["Tasks with rows", f"{tasks.n_tasks:,} of {len(model.labels):,} in the model"],
         ["Rows per task", f"{few} each" if few == many else f"{few} to {many}, median {typical}"],
         ["Features", f"{gram.n_features:,}{part}"],
-        ["Target", f"mean {written(mean)}; standard deviation {within} within tasks, {between} between"],
     ]
+    if known:
+        words = f"mean {written(mean)}; standard deviation {within} within tasks, {between} between"
+        lines.append(["Target", words])
     strange = int((~np.isin(gram.labels, model.labels)).sum())
     if strange:
         lines.append(["Left out", f"{counted(strange, 'task')} in these rows that fit has not seen"])

@@ -47,7 +47,19 @@ def headline(groups: TaskGroups, names: list[str], errors: TaskErrors | None) ->
     model = groups.model
     shown = [in_text(name) for name in names]
     verdict = page_verdict(model, shown, errors)
-    return [*verdict_of(model, shown, verdict), *groups.headline(shown), _size(model)]
+    return [*verdict_of(model, shown, verdict), *groups.headline(shown), *_classes(model), _size(model)]
+
+
+def _classes(model: Model) -> list[str]:
+    """What the numbers of a page about classes are of."""
+    if model.classes is None or len(model.classes) < 2:
+        return []
+    first, *others = (in_text(str(label)) for label in model.classes.tolist())
+    if len(others) > 1:
+        return [f"Of {len(model.classes):,} classes this page is about {first} versus the others."]
+    return [
+        f"All numbers are about {others[0]} versus {first}: levels and predictions are probabilities of {others[0]}."
+    ]
 
 
 def page_verdict(model: Model, names: list[str], errors: TaskErrors | None) -> Verdict | None:

@@ -52,6 +52,20 @@ def classes_of(y: Any) -> tuple[NDArray[Any], Array, Any]:
     return classes, codes, names
 
 
+def numbers_of(y: Any, known: NDArray[Any]) -> Array:
+    """The numbers of labels among those that are known; NaN where there is no label.
+
+    >>> numbers_of(["b", None], np.array(["a", "b"]))
+    array([ 1., nan])
+    """
+    classes, codes, _ = classes_of(y)
+    strange = [label for label in classes.tolist() if label not in known.tolist()]
+    if strange:
+        raise ValueError(f"y has the class {strange[0]!r}, which fit has not seen ({known.tolist()[:8]})")
+    number = np.searchsorted(known, classes)[np.nan_to_num(codes).astype(np.intp)]
+    return np.where(np.isnan(codes), np.nan, number)
+
+
 def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
     if values.dtype.kind == "f":
         return np.isnan(values)

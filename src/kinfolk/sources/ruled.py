@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,16 +18,23 @@ Advice = Callable[[list[str]], str]  # how columns are left out here
 
 
 def ruled_frame(
-    source: Source, roles: Roles, rules: TableRules, advice: Advice, *, also: Iterable[str] = (), lazy: bool = True
+    source: Source,
+    roles: Roles,
+    rules: TableRules,
+    advice: Advice,
+    *,
+    also: Iterable[str] = (),
+    lazy: bool = True,
+    classes: Sequence[str] | None = None,
 ) -> Any:
     """A lazy frame of the columns in use and `also`, with the target as floats; the rules have read the features.
 
-    All problems of all columns are one message, with the `advice` how to leave these columns out. Without `lazy` the
-    rows are held in memory.
+    Of two `classes` in the target the second is 1. All problems of all columns are one message, with the `advice` how
+    to leave these columns out. Without `lazy` the rows are held in memory.
     """
     pl = polars()
     used = list(dict.fromkeys([*roles.used(), *also]))
-    words = dict.fromkeys([*roles.labels(), *rules.categorical], pl.String)
+    words = dict.fromkeys([*roles.labels(), *rules.categorical, *([roles.target] if classes else [])], pl.String)
 
     def read(full: bool) -> Any:
         frame = source.frame(used, types=words, full=full)
@@ -39,7 +46,7 @@ def ruled_frame(
         return frame.lazy()
 
     frame = read_typed(source, read)
-    return frame.with_columns(_target(frame, rules, source, roles.target, advice))
+    return frame.with_columns(_target(frame, rules, source, roles.target, advice, classes))
 
 
 def read_typed(source: Source, read: Any) -> Any:
@@ -56,10 +63,12 @@ def read_typed(source: Source, read: Any) -> Any:
         raise source.explained(error) from None
 
 
-def _target(frame: Any, rules: TableRules, source: Source, target: str, advice: Advice) -> Any:
+def _target(
+    frame: Any, rules: TableRules, source: Source, target: str, advice: Advice, classes: Sequence[str] | None
+) -> Any:
     """The target as an expression; all problems of all columns, its own first, are one message."""
     try:
-        number = number_column(frame, target, source, "the target")
+        number = target_column(frame, target, source, classes)
     except ValueError as error:
         raise ValueError(" ".join([str(error), *_problems(rules, frame, source, advice)])) from None
     for message in _problems(rules, frame, source, advice):
@@ -99,6 +108,29 @@ def check_text(source: Source) -> None:
         check_lines(file, source.reading, name=str(file))
 
 
+def labels_of(source: Source, name: str) -> list[str]:
+    """The sorted labels of a column of text; none if it holds something else."""
+    pl = polars()
+    frame = read_typed(source, lambda full: source.frame([name], types={name: pl.String}, full=full).unique().collect())
+    texts = frame[name].drop_nulls().to_list()
+    return sorted(texts) if kind_of_texts(texts, source.decimal) == "category" else []
+
+
+def target_column(frame: Any, name: str, source: Source, classes: Sequence[str] | None = None) -> Any:
+    """An expression for the targets as floats; the second of two `classes`, which are texts, is 1."""
+    pl = polars()
+    if not classes or frame.collect_schema()[name] != pl.String:
+        return number_column(frame, name, source, "the target")
+    strange = pl.col(name).is_not_null() & ~pl.col(name).is_in(list(classes))
+    texts = frame.lazy().filter(strange).select(pl.col(name).first()).collect()[name].to_list()
+    if texts and texts[0] is not None:
+        raise ValueError(
+            f"{where(frame, strange, source)}: the target {name!r} is {texts[0]!r} there, but the classes of the model "
+            f"are {' and '.join(map(repr, classes))}. Correct it, or fit again"
+        )
+    return (pl.col(name) == classes[1]).cast(pl.Float64).alias(name)
+
+
 def number_column(frame: Any, name: str, source: Source, what: str) -> Any:
     """An expression for a column of numbers or truth values as floats, or an error that says what it is instead."""
     pl = polars()
@@ -121,9 +153,11 @@ def number_column(frame: Any, name: str, source: Source, what: str) -> Any:
         raise ValueError(f"{_with_place(name, problem, frame, source)}. Correct it: {what} is a number.")
     words = {"date": "dates", "category": "text", "empty": "nothing"}.get(held, "values that are not numbers")
     shown = f" ({texts[0]!r})" if texts else ""
+    two = held == "category" and len(texts) == 2
+    labels = ". Two labels are for the family binomial" if two else ""
     raise ValueError(
         f"column {name!r} of {source.root.name} cannot be {what}: it holds {words}{shown}, and a regression predicts a "
-        "number"
+        f"number{labels}"
     )
 
 
