@@ -136,6 +136,8 @@ class Summary:
             cells = (_sd_cell(sd, style[j]) for sd, j in zip(deviations, features, strict=True))
             lines.append(["sd between tasks", *cells])
             noise = f"; standard deviation of the noise {self.components['noise']:.3g}"
+            if self.ratio:  # of working targets: what targets vary, over what their family says
+                noise = f"; dispersion {self.components['noise'] ** 2:.3g}"
         few = len(features) < len(self.names)
         of = f"the {SHOWN_FEATURES} of {len(self.names) - 1} features that differ most" if few else ""
         return captioned("Coefficients with 90 % intervals", of, more) + noise, [head, *lines]
