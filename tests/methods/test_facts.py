@@ -286,6 +286,14 @@ def test_a_comparison_says_how_well_a_new_task_is_predicted():
     assert f"A task without any rows is predicted with an error of {errors['random-slopes']:.3g}" in found.verdict[0]
 
 
+def test_a_comparison_takes_a_frame_of_facts():
+    asked = {"task": "shop", "cv": "tasks", "methods": ["random-slopes"]}
+    joined, frame = compare(TABLE, Y, **asked), compare(ROWS, Y, facts=FRAME, **asked)
+    np.testing.assert_allclose(frame.table()[0]["rmse_tasks"], joined.table()[0]["rmse_tasks"], rtol=1e-9)
+    with pytest.raises(ValueError, match="facts=frame"):
+        compare(ROWS, Y, task="shop", methods=[RandomSlopes(task="shop", facts=FRAME)])
+
+
 def test_whole_tasks_are_held_out_of_a_grid_as_well():
     grid = {"fact_slopes": ["shrunk", "none"]}
     with pytest.warns(UserWarning, match="'size', 'age' is constant within every task: it is taken for a fact"):
@@ -345,6 +353,19 @@ def test_a_private_model_predicts_by_facts(tmp_path):
     model = quietly(GAMTL(task="shop", unseen="mean"), TABLE[OLD], Y[OLD])
     same = load(model.save(tmp_path / "model.kin", private=True))
     np.testing.assert_allclose(same.predict(TABLE), model.predict(TABLE))
+
+
+def test_a_private_model_holds_no_facts_of_tasks_without_rows(tmp_path):
+    kind = np.where(np.arange(len(FRAME)) % 2, "hut", "house")
+    frame = FRAME.assign(kind=np.where(FRAME.shop < f"s{SEEN}", kind, "secret"))
+    model = quietly(GAMTL(task="shop", unseen="mean", facts=frame), ROWS[OLD], Y[OLD])
+    path = model.save(tmp_path / "model.kin", private=True)
+    same = load(path)
+    assert same.model_.columns.schema.known.labels.tolist() == model.tasks_.tolist()
+    assert not any("secret" in text for text in same.model_.columns.schema.known.texts.ravel())
+    np.testing.assert_allclose(same.predict(ROWS[OLD]), model.predict(ROWS[OLD]))
+    joined = ROWS.merge(frame, on="shop", how="left")
+    np.testing.assert_allclose(same.predict(joined), model.predict(ROWS))
 
 
 def test_rows_that_come_in_parts_have_facts():
