@@ -15,7 +15,7 @@ from kinfolk.baselines import GFL, Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.export import to_onnx
 from kinfolk.methods.constant_within import centre_of
 from kinfolk.rows.gram import GramStats
-from kinfolk.solvers.mixed import mixed_model
+from kinfolk.solvers.mixed import by_facts, mixed_model
 from kinfolk.solvers.mixed.by_facts import LOG_TAU, _most_likely, mixed_model_by_facts
 
 SEEN, ALL, D = 40, 60, 3
@@ -365,7 +365,8 @@ def test_a_private_model_holds_no_facts_of_tasks_without_rows(tmp_path):
     assert not any("secret" in text for text in same.model_.columns.schema.known.texts.ravel())
     np.testing.assert_allclose(same.predict(ROWS[OLD]), model.predict(ROWS[OLD]))
     joined = ROWS.merge(frame, on="shop", how="left")
-    np.testing.assert_allclose(same.predict(joined), model.predict(ROWS))
+    with pytest.warns(UserWarning, match="categories that fit has not seen"):
+        np.testing.assert_allclose(same.predict(joined), model.predict(ROWS))
 
 
 def test_rows_that_come_in_parts_have_facts():
@@ -397,6 +398,21 @@ def test_a_column_that_never_varies_leaves_a_mixed_model_as_it_is():
     for table in (TABLE[:300], TABLE[["x0", "x1"]].assign(shop=np.arange(len(TABLE)))[:300]):
         plain, still = (quietly(RandomSlopes(task="shop"), some, Y[:300]) for some in (table, table.assign(still=7.0)))
         np.testing.assert_allclose(still.coef_[:, :-1], plain.coef_, atol=1e-9)
+
+
+@pytest.mark.parametrize("facts", ["auto", FACTS])
+def test_facts_that_are_too_many_for_products_say_so(facts, monkeypatch):
+    monkeypatch.setattr(by_facts, "MOST_PRODUCTS", 7)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = RandomSlopes(task="shop", facts=facts).fit(TABLE, Y)
+    assert not model.fact_coef_[:, 1:].any()
+    found = [str(one.message) for one in said if "move levels alone" in str(one.message)]
+    assert found == [
+        "2 columns of facts would have 8 products with features and levels, more than 7: facts move levels alone"
+    ]
+    monkeypatch.setattr(by_facts, "MOST_PRODUCTS", 8)
+    assert quietly(RandomSlopes(task="shop", facts=facts), TABLE, Y).fact_coef_[:, 1:].any()
 
 
 # --- facts that are not to be believed
