@@ -148,7 +148,7 @@ def test_one_run_says_one_thing(tmp_path):
     )
     found = compare(table, y, task="airport", methods=["independent", GAMTLCV()])
     assert found.gains == judged_gains(model.model_)
-    assert f"gamtlcv on all rows: {said[0]}" in found.verdict
+    assert f"gamtlcv in its own cross-validation on all rows: {said[0]}" in found.verdict
     assert next(text for text in said if text.startswith("The graph")) in found.verdict
     assert json.dumps(page["gains"])
 

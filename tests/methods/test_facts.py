@@ -15,7 +15,7 @@ from kinfolk.baselines import GFL, Independent, MeanShrunk, Pooled, RandomSlopes
 from kinfolk.export import to_onnx
 from kinfolk.methods.constant_within import centre_of
 from kinfolk.rows.gram import GramStats
-from kinfolk.solvers.mixed import mixed_model
+from kinfolk.solvers.mixed import by_facts, mixed_model
 from kinfolk.solvers.mixed.by_facts import LOG_TAU, _most_likely, mixed_model_by_facts
 
 SEEN, ALL, D = 40, 60, 3
@@ -292,6 +292,14 @@ def test_a_comparison_says_how_well_a_new_task_is_predicted():
     assert f"A task without any rows is predicted with an error of {errors['random-slopes']:.3g}" in found.verdict[0]
 
 
+def test_a_comparison_takes_a_frame_of_facts():
+    asked = {"task": "shop", "cv": "tasks", "methods": ["random-slopes"]}
+    joined, frame = compare(TABLE, Y, **asked), compare(ROWS, Y, facts=FRAME, **asked)
+    np.testing.assert_allclose(frame.table()[0]["rmse_tasks"], joined.table()[0]["rmse_tasks"], rtol=1e-9)
+    with pytest.raises(ValueError, match="facts=frame"):
+        compare(ROWS, Y, task="shop", methods=[RandomSlopes(task="shop", facts=FRAME)])
+
+
 def test_whole_tasks_are_held_out_of_a_grid_as_well():
     grid = {"fact_slopes": ["shrunk", "none"]}
     with pytest.warns(UserWarning, match="'size', 'age' is constant within every task: it is taken for a fact"):
@@ -353,6 +361,20 @@ def test_a_private_model_predicts_by_facts(tmp_path):
     np.testing.assert_allclose(same.predict(TABLE), model.predict(TABLE))
 
 
+def test_a_private_model_holds_no_facts_of_tasks_without_rows(tmp_path):
+    kind = np.where(np.arange(len(FRAME)) % 2, "hut", "house")
+    frame = FRAME.assign(kind=np.where(FRAME.shop < f"s{SEEN}", kind, "secret"))
+    model = quietly(GAMTL(task="shop", unseen="mean", facts=frame), ROWS[OLD], Y[OLD])
+    path = model.save(tmp_path / "model.kin", private=True)
+    same = load(path)
+    assert same.model_.columns.schema.known.labels.tolist() == model.tasks_.tolist()
+    assert not any("secret" in text for text in same.model_.columns.schema.known.texts.ravel())
+    np.testing.assert_allclose(same.predict(ROWS[OLD]), model.predict(ROWS[OLD]))
+    joined = ROWS.merge(frame, on="shop", how="left")
+    with pytest.warns(UserWarning, match="categories that fit has not seen"):
+        np.testing.assert_allclose(same.predict(joined), model.predict(ROWS))
+
+
 def test_rows_that_come_in_parts_have_facts():
     half = np.arange(len(TABLE)) % 2 == 0
     model = GAMTL(task="shop", unseen="mean")
@@ -382,6 +404,21 @@ def test_a_column_that_never_varies_leaves_a_mixed_model_as_it_is():
     for table in (TABLE[:300], TABLE[["x0", "x1"]].assign(shop=np.arange(len(TABLE)))[:300]):
         plain, still = (quietly(RandomSlopes(task="shop"), some, Y[:300]) for some in (table, table.assign(still=7.0)))
         np.testing.assert_allclose(still.coef_[:, :-1], plain.coef_, atol=1e-9)
+
+
+@pytest.mark.parametrize("facts", ["auto", FACTS])
+def test_facts_that_are_too_many_for_products_say_so(facts, monkeypatch):
+    monkeypatch.setattr(by_facts, "MOST_PRODUCTS", 7)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = RandomSlopes(task="shop", facts=facts).fit(TABLE, Y)
+    assert not model.fact_coef_[:, 1:].any()
+    found = [str(one.message) for one in said if "move levels alone" in str(one.message)]
+    assert found == [
+        "2 columns of facts would have 8 products with features and levels, more than 7: facts move levels alone"
+    ]
+    monkeypatch.setattr(by_facts, "MOST_PRODUCTS", 8)
+    assert quietly(RandomSlopes(task="shop", facts=facts), TABLE, Y).fact_coef_[:, 1:].any()
 
 
 # --- facts that are not to be believed

@@ -179,7 +179,9 @@ class Comparison:
         verdict = None if self.tuned is None else model_verdict(self.tuned)
         if verdict is None or verdict.chain is None:
             return []
-        return [f"{TUNED} on all rows: {chain_sentence(verdict.gain, verdict.chain, verdict.unit, verdict.measure)}"]
+        return [
+            f"{TUNED} in its own cross-validation on all rows: {chain_sentence(verdict.gain, verdict.chain, verdict.unit, verdict.measure)}"
+        ]
 
     def _for_whom(self) -> list[str]:
         """Who gains and who loses by the advice, if it shares anything."""
@@ -263,6 +265,7 @@ def compare(
     family: str = "gaussian",
     exposure: str | None = None,
     offset: str | None = None,
+    facts: Any = None,
     methods: Iterable[Any] | None = None,
     groups: Any = None,
     time: Any = None,
@@ -279,6 +282,8 @@ def compare(
     Parameters
     ----------
     X, y, task, family, exposure, offset : as for an estimator; of classes and counts errors are log-loss or deviance
+    facts : a frame of facts about tasks, joined to X for all methods; columns of X that are constant within every task
+        are facts anyway, for the methods that ask for them
     methods : names (see `kinfolk methods`) or estimators with parameters; all by default
     groups : one label per row (sitting, day) that is kept on one side
     time : times of the rows, or the name of a column of X: every fold trains on the past, outside and inside
@@ -297,7 +302,13 @@ def compare(
     ('pooled', 6.0)
     """
     targets = {"family": family, "exposure": exposure, "offset": offset}
-    rows = Independent(task=task, **targets).read(X, y)
+    methods = None if methods is None else list(methods)
+    if any(hasattr(getattr(method, "facts", None), "columns") for method in methods or ()):
+        raise ValueError("all methods are compared on the same columns: give the frame as compare(..., facts=frame)")
+    if facts is not None and not hasattr(facts, "columns"):
+        raise ValueError(f"facts={facts!r}: give a frame of facts about tasks, or set facts of estimators in methods")
+    rows = Independent(task=task, facts=facts, **targets).read(X, y)
+    rows = replace(rows, schema=replace(rows.schema, known=None))  # joined already, also to the rows held out
     encoder = encoder_of(rows)
     count, kept = whole_tasks(cv, in_order(groups, time, X, len(rows.y)), rows)
     chosen = contestants(methods, encoder, cv=count, random_state=random_state, n_jobs=n_jobs, targets=targets)

@@ -15,8 +15,9 @@ import numpy as np
 from kinfolk.methods.facts import FactEffects
 from kinfolk.methods.model import Model, Population
 from kinfolk.rows.gram import Array, GramStats
-from kinfolk.solvers.mixed import mixed_model, mixed_model_by_facts
+from kinfolk.solvers.mixed import mixed_model, mixed_model_by_facts, too_many_products
 from kinfolk.solvers.ridge import Path
+from kinfolk.words import warn_user
 
 TASKS_EACH = 3  # tasks per coefficient of levels: fewer would fit the levels at hand and tell nothing of others
 FEWEST_TASKS = 10  # among which facts are asked what they do to slopes, and how much of it to believe
@@ -89,6 +90,16 @@ class Centre:
 def has_facts(gram: GramStats) -> bool:
     """Whether there are facts, something beside them, and tasks enough to ask what facts do."""
     return gram.n_tasks >= FEWEST_TASKS and 0 < gram.facts().sum() < gram.n_features
+
+
+def warn_of_levels_alone(gram: GramStats | None, products: str) -> None:
+    """Say that facts are too many to move slopes."""
+    if gram is None or products == "none" or not has_facts(gram):
+        return
+    is_fact = gram.facts()
+    said = too_many_products(gram.on_columns(np.flatnonzero(~is_fact)), int(is_fact.sum()))
+    if said:
+        warn_user(said)
 
 
 def centre_of(gram: GramStats, products: str = "shrunk") -> Centre:

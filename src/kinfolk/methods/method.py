@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.metrics import r2_score
 from sklearn.utils import estimator_html_repr
 
-from kinfolk.methods.constant_within import beside_common, beside_facts
+from kinfolk.methods.constant_within import beside_common, beside_facts, warn_of_levels_alone
 from kinfolk.methods.extrapolation import limits_from, trusted_limits
 from kinfolk.methods.model import Model, Population, as_model
 from kinfolk.methods.outer import fit_family, working_folds
@@ -391,6 +391,7 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
         warn_of_collinear_features(model.gram, columns)
         warn_of_common_features(model.gram, model.coef, columns, found=isinstance(self.facts, str))
         warn_of_scatter(model.gram, model.target)
+        warn_of_levels_alone(model.gram, self.fact_products())
         if columns.limits is None and columns.basis is None and self.extrapolate == "clip" and model.gram is not None:
             columns = replace(columns, limits=limits_from(model.gram))
         if columns.means is None and columns.basis is None and model.gram is not None:

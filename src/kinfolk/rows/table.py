@@ -348,6 +348,12 @@ class TaskFacts:
         names = tuple(name for name in columns if name not in numbers)
         return cls(labels, tuple(numbers), values, names, texts if texts.size else None)
 
+    def of_tasks(self, labels: NDArray[Any]) -> Self:
+        """Only those of some tasks."""
+        kept = np.isin(self.labels, labels)
+        texts = None if self.texts is None else self.texts[kept]
+        return replace(self, labels=self.labels[kept], numbers=self.numbers[kept], texts=texts)
+
     def joined(self, table: Table, task: Any) -> Table:
         """The table with the columns that it has not, for the tasks of its rows."""
         new = [name for name in (*self.number_names, *self.text_names) if name not in (table.names or ())]

@@ -43,7 +43,12 @@ def private_model(model: Model) -> Model:
 
 
 def _bare(model: Model) -> Model:
-    return replace(model.for_prediction(), held_out=None, private=True)
+    columns = model.columns
+    if columns is not None and columns.schema.known is not None:
+        # New tasks bring their facts with them: nobody who reads the file needs to know those of others.
+        known = columns.schema.known.of_tasks(model.labels[model.seen])
+        columns = replace(columns, schema=replace(columns.schema, known=known))
+    return replace(model.for_prediction(), held_out=None, private=True, columns=columns)
 
 
 def without_rare(model: Model) -> Model:

@@ -10,7 +10,7 @@ Other targets need their rows. `modes` finds the likeliest random effects of all
 effects and variances by the approximation of the likelihood that rests on them.
 """
 
-from kinfolk.solvers.mixed.by_facts import ByFacts, mixed_model_by_facts
+from kinfolk.solvers.mixed.by_facts import ByFacts, mixed_model_by_facts, too_many_products
 from kinfolk.solvers.mixed.components import VarianceComponents, integrated_components
 from kinfolk.solvers.mixed.effects import MixedModel, mixed_model
 from kinfolk.solvers.mixed.laplace import LaplaceModel, laplace
@@ -24,4 +24,5 @@ __all__ = [
     "laplace",
     "mixed_model",
     "mixed_model_by_facts",
+    "too_many_products",
 ]

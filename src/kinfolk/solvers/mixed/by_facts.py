@@ -75,7 +75,7 @@ def mixed_model_by_facts(
     F = (facts - mean) / unit
     d = gram.n_features
     moves = np.append(~gram.common(), True)
-    if products == "none" or moves.sum() * F.shape[1] > MOST_PRODUCTS:
+    if products == "none" or too_many_products(gram, F.shape[1]):
         moves[:d] = False
 
     free = products == "free"
@@ -106,6 +106,17 @@ def mixed_model_by_facts(
         B[:, d],
         errors[:, d],
         explained,
+    )
+
+
+def too_many_products(gram: GramStats, q: int) -> str:
+    """Whether q facts have too many products with the other features: a sentence, or nothing."""
+    products = q * (int((~gram.common()).sum()) + 1)
+    if products <= MOST_PRODUCTS:
+        return ""
+    return (
+        f"{q} columns of facts would have {products:,} products with features and levels, more than {MOST_PRODUCTS}: "
+        "facts move levels alone"
     )
 
 
