@@ -208,8 +208,9 @@ def test_the_inverse_is_that_of_the_kronecker_matrix():
     np.testing.assert_allclose(definite_inverse(system), np.linalg.inv(M), atol=1e-12)
 
 
-def test_a_matrix_that_rounding_made_indefinite_has_a_definite_inverse():
-    H = np.array([[[1.0, 1.0 + 1e-9], [1.0 + 1e-9, 1.0]]])
+@pytest.mark.parametrize("lower", [1.0 + 1e-9, 1.0 - 1e-9])
+def test_a_matrix_that_rounding_made_indefinite_has_a_definite_inverse(lower):
+    H = np.array([[[1.0, 1.0 + 1e-9], [lower, 1.0]]])
     system = weight_system(H, np.ones((1, 2)), sparse.csr_array((1, 1)), 1.0, ridge=0.0)
     found = definite_inverse(system)
     assert (np.linalg.eigvalsh(found) > 0).all()

@@ -299,9 +299,8 @@ class MultiTaskRegressor(RegressorMixin, BaseEstimator):
     ) -> Self:
         """Fit by statistics of working targets."""
         self.tell_rules(columns, rows, features, names)
-        columns = self.limited(columns, rows, features)
-
         gram = rows.gram(features, names)
+        columns = self.limited(columns, rows, features)
         roles = roles_of(self.facts, self.common, gram, columns)
 
         def working(X: Array) -> WorkingRows:

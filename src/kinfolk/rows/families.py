@@ -21,6 +21,7 @@ from kinfolk.rows.gram import TINY, Array
 FLAT = 1e-14  # of the mean curvature: flatter rows are taken for so curved, which shortens a step and moves no optimum
 FARTHEST_TARGET = 1e3  # of a working target from the predictor, by default
 STEEPEST = 600.0  # of |eta|: exponentials beyond leave the range of floats
+LEAST_AMOUNT = 1e-35  # that can be fitted, as of the sizes of all targets: logarithms of smaller ones rule the others
 INSIDE = 1e-12  # of a probability from 0 and 1, for its link
 
 
@@ -90,6 +91,11 @@ class Family:
             raise ValueError(
                 f"family={self.name!r} takes {self.takes}, but y has {y[tuple(where)]:g} in row {where[0]} "
                 f"({int(beyond.sum()):,} such values in all): choose another family, or correct them"
+            )
+        if self.open and (y < LEAST_AMOUNT).any():
+            raise ValueError(
+                f"the target y has values down to {np.nanmin(y):.3g}, but amounts from {LEAST_AMOUNT:g} can be fitted: "
+                "change its unit, or leave out rows of nearly nothing"
             )
         return y
 

@@ -58,7 +58,8 @@ def definite_inverse(system: WeightSystem) -> Array:
     factor, failed = lapack.dpotrf(M.T, lower=True, overwrite_a=True, clean=False)
     if failed:
         M, unit = _definite(system)  # half of it was overwritten
-        M[np.diag_indices_from(M)] -= 2 * linalg.eigvalsh(M, subset_by_index=[0, 0])
+        # Of the half that is read: rounding in a basis makes the two differ.
+        M[np.diag_indices_from(M)] += 2 * np.abs(linalg.eigvalsh(M, lower=False, subset_by_index=[0, 0]))
         factor, failed = lapack.dpotrf(M.T, lower=True, overwrite_a=True, clean=False)
     if failed:
         raise linalg.LinAlgError(f"the matrix of {len(system.b)} tasks is not positive definite")
