@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("quickstart.md", "cli.md", "coming-from.md", "interoperability.md")
+PAGES = ("quickstart.md", "classes-and-counts.md", "cli.md", "coming-from.md", "interoperability.md")
 DOCUMENTS = [ROOT / "README.md", *(ROOT / "docs" / name for name in PAGES)]
 NOT_RUN = ("pip ", "make ", "git ", "kinfolk fit postgres:", "kinfolk reproduce")  # installs, builds, a server, hours
 BLOCK = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)

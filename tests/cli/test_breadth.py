@@ -1,6 +1,7 @@
 """What the commands do beyond the main path, in one process."""
 
 import json
+from pathlib import Path
 
 import networkx
 import numpy as np
@@ -432,3 +433,39 @@ def test_several_columns_make_the_task(how, folder, capsys):
     np.testing.assert_allclose(predicted["prediction"], in_python, rtol=1e-9)
     code, _, err = run(capsys, "compare", "data.csv", *columns[:-2], "--methods", "pooled", "task-mean", "--cv", "2")
     assert code == 0, err
+
+
+def churn(labels):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=120)
+    y = (x + rng.logistic(size=120) > 0).astype(int)
+    return pd.DataFrame({"shop": np.repeat(["a", "b", "c"], 40), "x": x, "left": [labels[k] for k in y]})
+
+
+def test_two_labels_of_text_are_classes_of_which_the_second_is_1(folder, capsys):
+    churn(["no", "yes"]).to_csv("text.csv", index=False)
+    churn([0, 1]).to_csv("numbers.csv", index=False)
+    churn(["no", "perhaps"]).to_csv("other.csv", index=False)
+    options = ("--task", "shop", "--target", "left", "--method", "gamtl", "--set", "strength=1", "--cv", "3")
+    notes = run(capsys, "fit", "text.csv", *options, "--family", "auto", "--report", "fit.html")[2]
+    run(capsys, "fit", "numbers.csv", *options, "--family", "binomial")
+    assert "note: 'left' is 'no' or 'yes': predictions are probabilities of 'yes'" in notes
+    of_text, of_numbers = (run(capsys, "predict", f"{name}.kin", "text.csv") for name in ("text", "numbers"))
+    assert of_text[1] == of_numbers[1]
+    assert "probabilities of 'yes'" in of_text[2]
+    assert run(capsys, "report", "text.kin", "text.csv", "--target", "left", "--out", "again.html")[0] == 0
+    assert "levels and predictions are probabilities of" in Path("again.html").read_text()
+    code, _, error = run(capsys, "report", "text.kin", "other.csv", "--target", "left", "--out", "other.html")
+    assert code == 1
+    assert "is 'perhaps' there, but the classes of the model are 'no' and 'yes'" in error
+
+
+def test_more_labels_than_two_and_labels_without_a_family_say_what_fits_them(folder, capsys):
+    table = churn(["no", "yes"])
+    table.to_csv("two.csv", index=False)
+    table.assign(left=table.left.where(table.x < 1, "perhaps")).to_csv("three.csv", index=False)
+    options = ("--task", "shop", "--target", "left")
+    error = run(capsys, "fit", "three.csv", *options, "--family", "binomial")[2]
+    assert "3 labels ('no', 'perhaps', 'yes')" in error
+    assert "GAMTLClassifierCV" in error
+    assert "Two labels are for the family binomial" in run(capsys, "fit", "two.csv", *options)[2]

@@ -3,10 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import log_expit, xlogy
 from sklearn.base import clone
 
-from kinfolk import GAMTL, GAMTLCV
+from kinfolk import GAMTL, GAMTLCV, GAMTLClassifier, GAMTLClassifierCV
 from kinfolk.baselines import Independent, Pooled
+from kinfolk.report import summarize
 from kinfolk.report.errors import same_rows, task_errors
 from kinfolk.rows.splits import fold_of_rows, in_order
 from kinfolk.rows.table import read_rows
@@ -135,3 +137,95 @@ def test_two_times_are_too_few_to_judge_a_model_that_chooses_by_folds():
     model = GAMTLCV(task="who").fit(table, y, time=year)
     found = errors_of(model, table, y, groups=in_order(None, year, table, 16))
     assert np.isnan(found.model).all() and "too few times" in found.protocol
+
+
+def counts(seed, n=30, T=4):
+    rng = np.random.default_rng(seed)
+    code = np.repeat(np.arange(T), n)
+    table = pd.DataFrame({"who": code, "x": rng.normal(size=T * n), "years": rng.uniform(0.5, 3.0, T * n)})
+    return table, rng.poisson(table.years * np.exp(0.3 * code + 0.5 * table.x)).astype(float)
+
+
+def mean_deviances(y, mean, code):
+    each = 2 * (xlogy(y, y / mean) - (y - mean))
+    return np.bincount(code, each) / np.bincount(code)
+
+
+def page_errors(model, table, y):
+    page = summarize(model, table, y)
+    return page, np.array(page["tasks"]["error"])
+
+
+def test_counts_of_the_fit_are_cross_validated_by_their_deviance_with_exposure():
+    table, y = counts(0)
+    model = GAMTL(task="who", family="poisson", exposure="years", extrapolate="linear").fit(table, y)
+    rows = read_rows(table.drop(columns="years"), y, task="who")
+    X = rows.table.features()
+    fold = fold_of_rows(rows, X, rows.gram(X, None), cv=5, random_state=0)
+    mean = np.empty(len(y))
+    for f in range(5):
+        mean[fold == f] = clone(model).fit(table[fold != f], y[fold != f]).predict(table[fold == f])
+    page, errors = page_errors(model, table, y)
+    np.testing.assert_allclose(errors, mean_deviances(y, mean, table.who.to_numpy()), rtol=1e-3)
+    assert page["loss"] == "deviance"
+    assert "cross-validation" in page["errors"]
+    observed, predicted = page["points"][0]
+    np.testing.assert_allclose(predicted, model.predict(table[:30]), rtol=1e-3)
+
+
+def test_other_rows_of_counts_are_judged_by_the_deviance_without_ridges():
+    (table, y), (fresh, y_fresh) = counts(0), counts(1)
+    model = GAMTL(task="who", family="poisson", exposure="years").fit(table, y)
+    page, errors = page_errors(model, fresh, y_fresh)
+    expected = mean_deviances(y_fresh, model.predict(fresh), fresh.who.to_numpy())
+    np.testing.assert_allclose(errors, expected, rtol=1e-3)
+    assert "test set" in page["errors"]
+    assert page["tasks"]["own"] == [None] * 4
+    assert not any("ridge" in said for said in page["headline"])
+
+
+def test_a_search_of_counts_brings_its_own_losses_to_the_page_of_its_rows():
+    table, y = counts(2)
+    model = GAMTLCV(task="who", family="poisson", exposure="years", nonlinear=False, trunk=None).fit(table, y)
+    page, errors = page_errors(model, table, y)
+    np.testing.assert_allclose(errors, model.cv_errors_, rtol=1e-3)
+    assert "test set" not in page["errors"]
+
+
+@pytest.fixture(scope="module")
+def three():
+    rng = np.random.default_rng(4)
+    code = np.repeat(np.arange(4), 40)
+    table = pd.DataFrame({"who": code, "x": rng.uniform(-2, 2, 160), "z": rng.normal(size=160)})
+    eta = np.column_stack([2 * table.x**2 - 2, np.zeros(160), 1.5 * table.z])
+    drawn = (eta + rng.gumbel(size=(160, 3))).argmax(axis=1)
+    return table, np.array(["bus", "car", "on foot"])[drawn]
+
+
+@pytest.mark.parametrize("method", [GAMTLClassifier, GAMTLClassifierCV])
+def test_a_page_about_several_classes_is_about_the_first_versus_the_others(method, three):
+    table, y = three
+    half = np.arange(160) % 2 == 0
+    model = method(task="who").fit(table[half], y[half])
+    page, errors = page_errors(model, table[~half], y[~half])
+    p = model.decision_function(table[~half])
+    p = np.exp(log_expit(p) if method is GAMTLClassifierCV else p)
+    p = (p / p.sum(axis=1, keepdims=True))[:, 0]
+    loss = -np.log(np.where(y[~half] == "bus", p, 1 - p))
+    np.testing.assert_allclose(errors, np.bincount(table.who[~half], loss) / 20, rtol=1e-3)
+    assert any(said.startswith("Of 3 classes this page is about") for said in page["headline"])
+    assert "test set" not in page_errors(model, table[half], y[half])[0]["errors"]
+
+
+@pytest.mark.filterwarnings("ignore:text with many categories")
+def test_every_class_versus_the_rest_is_the_fit_of_two_classes_with_codes_of_its_own(three):
+    table, y = three
+    city = pd.Series(np.arange(160) % 60).map("city {}".format)
+    table = table.assign(city=city)
+    model = GAMTLClassifierCV(task="who", trunk=None).fit(table, y)
+    eta = model.decision_function(table)
+    for k, label in enumerate(model.classes_):
+        two = GAMTLClassifierCV(task="who", trunk=None).fit(table, y == label)
+        np.testing.assert_allclose(eta[:, k], two.decision_function(table))
+    assert model.coef_.shape == (3, 4, 3)
+    assert model.summary().title.startswith("GAMTLClassifierCV: 4 tasks")

@@ -178,7 +178,7 @@ def fit_classes(method: NumbersMethod, rows: SoftmaxRows, folds: Folds | None = 
         own = _with_lone(own, rows.of_class(k), np.zeros_like(kept))
         models.append(replace(own, method=learned.method))
     numbers = {name: value for name, value in learned.extras.items() if not isinstance(value, ByFeature)}
-    extras = numbers | {"rows_": models[0].extras["rows_"]}
+    extras = numbers | {name: models[0].extras[name] for name in ("rows_", "means_")}
     return replace(models[0], by_class=tuple(models), extras=extras)
 
 
