@@ -12,7 +12,7 @@ import numpy as np
 from kinfolk.cli.console import Console
 from kinfolk.cli.new_rows import rows_for
 from kinfolk.cli.outputs import check_outputs
-from kinfolk.cli.report import texts_of
+from kinfolk.cli.report import class_texts
 from kinfolk.cli.tables import open_table, read_files, wants_stream
 from kinfolk.export.graphs import write_csv
 from kinfolk.files import STDOUT, replacing
@@ -32,7 +32,7 @@ def run(options: argparse.Namespace, console: Console) -> None:
     check_format(options.out)
     model = load(options.model)
     model.set_params(unseen=options.unseen or model.unseen)
-    texts = texts_of(model)
+    texts = class_texts(model)
     if texts:
         console.note(f"predictions are probabilities of {texts[1]!r}")
     source = open_table(options, console)

@@ -24,14 +24,14 @@ def run(options: argparse.Namespace, console: Console) -> None:
     source = open_table(options, console)
     rows = rows_for(model, source, options, console, also=also)
     X = rows.select(list(model.feature_names_in_))
-    y = rows.select(target_column(rows, options.target, source, texts_of(model))).to_series().to_numpy()
+    y = rows.select(target_column(rows, options.target, source, class_texts(model))).to_series().to_numpy()
     groups = rows[options.groups].to_numpy() if options.groups else None
     write_page(model, X, y, groups, options.out, options, console)
     console.say(f"report: {options.out}")
     console.result({"report": str(options.out), "rows": len(y)})
 
 
-def texts_of(model: MultiTaskRegressor) -> list[str] | None:
+def class_texts(model: MultiTaskRegressor) -> list[str] | None:
     """The labels that a model has for targets of 0 and 1, if these were texts."""
     classes = model.model_.classes
     return classes.tolist() if classes is not None and classes.dtype.kind == "U" else None

@@ -99,7 +99,7 @@ def _is_of_fit(model: Model, rows: Rows, gram: GramStats) -> bool:
     return np.array_equal(count, model.rows) and np.allclose(means, model.target_means[seen], rtol=1e-6, atol=1e-9)
 
 
-def predicted(model: Model, rows: Rows) -> Array:
+def means_of_rows(model: Model, rows: Rows) -> Array:
     """Means of the observed targets of checked rows; of several classes probabilities of the first."""
     at = rows.targets()
     codes = task_codes(rows.schema.labels, model.labels, "mean")[at.codes]
@@ -182,7 +182,7 @@ def _cross_validated_losses(
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what a fold has to say was said of all rows
                 fitted = method.fit_rows(its_rows.take(training), None if groups is None else groups[training])
-            prediction[held_out == f] = predicted(fitted.model_, its_rows.take(rest))
+            prediction[held_out == f] = means_of_rows(fitted.model_, its_rows.take(rest))
         report(callback, "report: errors by fold", f + 1, k)
     judged = held_out >= 0
     at = first.targets()
@@ -217,7 +217,7 @@ def _losses_on_new_rows(model: Model, rows: Rows) -> TaskErrors:
     at = of_first_class(rows, model).targets()
     codes = task_codes(rows.schema.labels, model.labels, "mean")[at.codes]
     known = codes >= 0
-    prediction = predicted(model, rows)[known]
+    prediction = means_of_rows(model, rows)[known]
     T = len(model.labels)
     errors = Errors.of_predictions(at.y[known], prediction, codes[known], T, family=model.target)
     said = (

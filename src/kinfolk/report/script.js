@@ -114,6 +114,7 @@ const drawChain = () => {
     svg("rect", { class: "bar-fill", x: 230, y: 26 * k + 4, width: size(v), height: 18 }),
     svg("text", { x: 236 + size(v), y: 26 * k + 17 }, k ? `${rounded(v)}  (${change(k)})` : "100")]));
 };
+if (D.units) $("kinds-brackets").textContent = D.units;
 const drawErrors = () => {
   const own = columns("own"), error = columns("error");
   const both = D.names.map((_, t) => t).filter((t) => own[t] !== null && error[t] !== null);

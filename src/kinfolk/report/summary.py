@@ -19,10 +19,10 @@ from kinfolk.methods.gamtl.defaults import feature_scale
 from kinfolk.methods.model import Fitted, Model, as_model
 from kinfolk.plots import OUTLIER, PALETTE
 from kinfolk.progress import Callback, report
-from kinfolk.report.errors import TaskErrors, of_first_class, predicted, task_errors
+from kinfolk.report.errors import TaskErrors, means_of_rows, of_first_class, task_errors
 from kinfolk.report.plain import in_text, plain_names, short
 from kinfolk.report.views import view_of
-from kinfolk.report.words import certificate, chain, effect_word, headline, page_verdict, settings
+from kinfolk.report.words import certificate, chain, effect_word, headline, page_verdict, settings, units
 from kinfolk.rows.classes import numbers_of
 from kinfolk.rows.gram import Array, GramStats
 from kinfolk.rows.table import Rows, read_table, task_codes
@@ -107,7 +107,6 @@ def summarize(
         "shares": top_shares(model) if len(shown) == len(names) else None,
         "limit": _limit(len(shown), len(names)),
         "errors": None if errors is None else errors.protocol,
-        "loss": model.target.error,
         "data": _data(model, seen, len(features)),
         "settings": settings(model),
     }
@@ -135,6 +134,8 @@ def _sentences(groups: TaskGroups, names: list[str], errors: TaskErrors | None) 
         "ridge": f"straight-line ridge per {task_word(model)}",
         "kinds": beginning(groups.each([in_text(name) for name in names]), SAID, "model.summary().groups"),
         "course": certificate(model),
+        "loss": model.target.error,
+        "units": units(model),
     }
 
 
@@ -255,7 +256,7 @@ def _points(model: Model, seen: _Seen | None, shown: NDArray[np.intp]) -> list[A
     ends = np.searchsorted(codes[order], [shown, shown + 1])
     points: list[Any] = []
     plain = model.target.is_plain
-    known = np.empty(0) if plain else predicted(model, seen.rows)
+    known = np.empty(0) if plain else means_of_rows(model, seen.rows)
     for t, start, end in zip(shown, *ends, strict=True):
         index = order[start:end]
         if len(index) > most:

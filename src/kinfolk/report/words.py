@@ -50,6 +50,18 @@ def headline(groups: TaskGroups, names: list[str], errors: TaskErrors | None) ->
     return [*verdict_of(model, shown, verdict), *groups.headline(shown), *_classes(model), _size(model)]
 
 
+def units(model: Model) -> str:
+    """What levels and coefficients of groups are, where they are not in units of the target."""
+    if model.target.link == "identity":
+        return ""
+    of, a = ("the odds", "an") if model.target.link == "logit" else ("the mean", "a")
+    return (
+        f"Levels and coefficients are those of the logarithm of {of}, at the mean of all inputs; the exponential of a "
+        f"coefficient is {a} {model.target.ratio}. In brackets stands the mean over all others "
+        "that do not stand alone. Features are named whose difference is too large for noise."
+    )
+
+
 def _classes(model: Model) -> list[str]:
     """What the numbers of a page about classes are of."""
     if model.classes is None or len(model.classes) < 2:
