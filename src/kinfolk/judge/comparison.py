@@ -179,9 +179,8 @@ class Comparison:
         verdict = None if self.tuned is None else model_verdict(self.tuned)
         if verdict is None or verdict.chain is None:
             return []
-        return [
-            f"{TUNED} in its own cross-validation on all rows: {chain_sentence(verdict.gain, verdict.chain, verdict.unit, verdict.measure)}"
-        ]
+        said = chain_sentence(verdict.gain, verdict.chain, verdict.unit, verdict.measure)
+        return [f"{TUNED} in its own cross-validation on all rows: {said}"]
 
     def _for_whom(self) -> list[str]:
         """Who gains and who loses by the advice, if it shares anything."""
