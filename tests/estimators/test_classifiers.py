@@ -226,3 +226,23 @@ def test_new_tasks_are_adopted_by_their_labels():
         model.adopt(X[~old].assign(who="new"), np.full((~old).sum(), "maybe"))
     several = GAMTLClassifier(task="who").fit(*table(K=3))
     assert len(several.drop(["t0"]).tasks_) == 5 and several.predict_proba(X[~old]).shape == (40, 3)
+
+
+@pytest.mark.parametrize("intercept", ["shrunk", "coupled", None])
+def test_several_classes_have_levels_of_their_own(intercept):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.repeat(np.arange(6), 20), rng.normal(size=(120, 2))])
+    y = rng.integers(0, 3, 120)
+    with pytest.raises(ValueError, match='intercept="free"'):
+        GAMTLClassifier(task=0, intercept=intercept).fit(X, y)
+    assert GAMTLClassifier(task=0, intercept=intercept).fit(X, y > 0).coef_.shape == (6, 2)
+
+
+@pytest.mark.parametrize("tasks", [60, 240])
+def test_tasks_of_single_rows_leave_no_slopes_of_several_classes(tasks):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.arange(tasks), rng.normal(size=(tasks, 2))])
+    y = rng.permutation(np.arange(tasks) % 3)
+    with pytest.raises(ValueError, match="every task has a single row.*without the task column"):
+        GAMTLClassifier(task=0).fit(X, y)
+    assert GAMTLClassifier().fit(X[:, 1:], y).predict(X[:, 1:]).shape == (tasks,)

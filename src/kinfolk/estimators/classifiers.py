@@ -78,12 +78,8 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskRegressor):
         K = len(rows.classes)
         if K > 2 and (self.common or not isinstance(self.facts, str | None)):
             raise ValueError(f"{K} classes take no facts= and common= yet: leave them out, or fit two classes")
-        intercept = getattr(self, "intercept", "free")
-        if K > 2 and intercept != "free":
-            raise ValueError(
-                f'{K} classes have levels of their own, intercept="free", and take no intercept={intercept!r}: leave '
-                "it out, or fit two classes"
-            )
+        if K > 2 and not self.one_versus_rest:
+            self._check_levels(rows, K)
         number = rows.targets().y
         # Of several classes the first pass only takes the rows.
         working = super().working_rows(replace(rows, y=np.minimum(rows.y, 1.0)) if K > 2 else rows, X, names)
@@ -91,6 +87,20 @@ class MultiTaskClassifier(ClassifierMixin, MultiTaskRegressor):
             each = class_weights(self.class_weight, rows.classes, np.bincount(number.astype(np.intp), minlength=K))
             working = replace(working, weight=working.weight * each[number.astype(np.intp)])
         return SoftmaxRows.of_codes(replace(working, y=number), K) if K > 2 else working
+
+    def _check_levels(self, rows: Rows, K: int) -> None:
+        """Refuse what several classes with coefficients of their own do not have."""
+        intercept = getattr(self, "intercept", "free")
+        if intercept != "free":
+            raise ValueError(
+                f"{K} classes have levels of their own in every task, not intercept={intercept!r}: use "
+                'intercept="free", GAMTLClassifierCV, or fit two classes'
+            )
+        if np.bincount(rows.targets().codes).max() < 2:
+            raise ValueError(
+                f"every task has a single row, which its own levels of {K} classes take, so that nothing is left for "
+                "slopes: fit without the task column, which gives one model for all rows, or use GAMTLClassifierCV"
+            )
 
     def learn_rows(self, rows: WorkingRows, folds: Folds | None = None) -> Model:
         """The model of two classes, or of several."""

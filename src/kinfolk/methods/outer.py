@@ -107,10 +107,11 @@ def pilot(rows: WorkingRows) -> Pilot:
     one_sided = some.one_sided()
     some = some.with_levels_of_all(one_sided & one_sided.all())
     eta = some.even()
+    effects = None
     for _ in range(PILOT_ROUNDS):
         gram = some.gram(eta)
         equations = normal_equations(gram, "coupled")
-        effects = mixed_model(gram)
+        effects = mixed_model(gram) if effects is None else mixed_model(gram, near=effects)
         # Where inputs separate classes, or all rows have one level, common coefficients need a prior to be finite.
         size = np.einsum("tjj->j", equations.G) / max(float(some.weight.sum()), TINY)
         size[-1] = 0.0

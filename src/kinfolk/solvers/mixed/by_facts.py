@@ -128,9 +128,9 @@ def _beside(gram: GramStats, centre: Array, origin: Array) -> GramStats:
 def _own_means(gram: GramStats, moves: NDArray[np.bool_]) -> Array:
     """Means (T, d + 1) of features whose slopes may move, in units of their standard deviation; 0 for levels."""
     away = gram.x_mean - gram.x_mean.mean(axis=0)
-    spread = away.std(axis=0)
-    differs = moves[:-1] & (spread > LAST_DIGITS * np.abs(gram.x_mean).max(axis=0))
-    means = np.where(differs, away / np.where(differs, spread, 1.0), 0.0)
+    deviation = away.std(axis=0)
+    differs = moves[:-1] & (deviation > LAST_DIGITS * np.abs(gram.x_mean).max(axis=0))
+    means = np.where(differs, away / np.where(differs, deviation, 1.0), 0.0)
     return np.column_stack([means, np.zeros(gram.n_tasks)])
 
 
