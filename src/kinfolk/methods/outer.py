@@ -152,6 +152,8 @@ def fit_family(method: NumbersMethod, rows: WorkingRows, folds: Folds | None = N
     single = rows.counts() == 1
     lone = single & method.needs_two_rows()
     kept = (rows.counts() > 0) & (~lone | lone.all())
+    if not kept.any():
+        raise ValueError("there are no rows to fit: every target is missing, or every row was left out")
     learn = method._one_line if lone.all() else method.model_of
     some = _with_finite_levels(rows.among(kept), method.levels_are_free())
     learned, found = _found(method, learn, some, None if folds is None else folds.select(kept))
@@ -286,8 +288,10 @@ def _with_lone(model: Model, rows: WorkingRows, lone: NDArray[np.bool_]) -> Mode
         beside = replace(single, offset=single.offset + single.X @ slopes + known_of).with_levels_of_all(lone)
         intercept[lone] = beside.levels()[lone]
     noise = None if model.gram is None else model.gram.dispersion
-    gram = among.gram if model.gram is None or lone.any() or not known.all() else model.gram
+    gram = among.gram
     assert gram is not None
+    if model.gram is not None:  # what is known of these from others is in the statistics that they were fitted to
+        gram = model.gram if known.all() else gram.emptied(known) + model.gram
     extras = among.extras | observed(rows)
     return replace(among, intercept=intercept, gram=replace(gram, dispersion=noise), extras=extras)
 

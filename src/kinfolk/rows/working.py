@@ -189,8 +189,10 @@ class WorkingRows:
 
     def levels(self) -> Array:
         """The best intercept of every task (T,) by its rows alone, without features; 0 for tasks without rows."""
-        level = np.full(len(self.labels), self.level())
         present = self.counts() > 0
+        # Steps are short, and offsets of tasks may be far from each other.
+        offset = self.sums(self.offset) / np.maximum(self.sums(np.ones(len(self.y))), TINY)
+        level = replace(self, offset=np.zeros_like(self.offset)).level() - offset
         for _ in range(LEVEL_STEPS):
             eta = level[self.codes] + self.offset
             bend = np.maximum(self.sums(self.family.curvature(self.y, eta)), TINY)
