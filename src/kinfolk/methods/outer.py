@@ -152,8 +152,6 @@ def fit_family(method: NumbersMethod, rows: WorkingRows, folds: Folds | None = N
     single = rows.counts() == 1
     lone = single & method.needs_two_rows()
     kept = (rows.counts() > 0) & (~lone | lone.all())
-    if not kept.any():
-        raise ValueError("there are no rows to fit: every target is missing, or every row was left out")
     learn = method._one_line if lone.all() else method.model_of
     some = _with_finite_levels(rows.among(kept), method.levels_are_free())
     learned, found = _found(method, learn, some, None if folds is None else folds.select(kept))

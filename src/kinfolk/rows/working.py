@@ -137,6 +137,8 @@ class WorkingRows:
     def level(self) -> Any:
         """The intercept that is best for all rows, without features."""
         family = self.family
+        if not self.weight.sum() > 0:
+            raise ValueError("there are no rows to fit: every target is missing, or a fold leaves no rows to train on")
         if family.link == "log":
             scale = self.offset if family.name == "poisson" else np.zeros_like(self.offset)
             target = self.y if family.name == "poisson" else self.y * np.exp(-np.clip(self.offset, -600, 600))
