@@ -201,6 +201,16 @@ def test_several_classes_have_free_levels_and_two_have_any(intercept):
     assert model.optimality_["gradient"] <= 1e-8
 
 
+def test_coefficients_of_several_classes_are_in_one_frame():
+    X, y = table(K=3)
+    model = GAMTLClassifier(task="who").fit(X, y)
+    frame = model.coef_frame()
+    assert list(frame) == ["class", "intercept", "a", "b", "c"] and len(frame) == 18
+    one = frame[frame["class"] == model.classes_[2]]
+    np.testing.assert_array_equal(one[["a", "b", "c"]], model.coef_[2])
+    np.testing.assert_array_equal(one["intercept"], model.intercept_[2])
+
+
 def test_the_tools_of_scikit_learn_work():
     X, y = table()
     folds = KFold(3, shuffle=True, random_state=0)

@@ -377,3 +377,30 @@ def test_whatever_the_weights_there_is_a_summary():
     for seed in range(30):
         X, y, weight = wild(seed)
         assert str(Independent(task=0).fit(X, y, weight).summary())
+
+
+COPIED = ("uneven", "zero target", "copied tasks")
+LONE = Case(522763, 9, 1, 6, "dates", 1.0, 1.0, 1.0, 0.0, COPIED, wide=False, kind="two classes")
+FAR = Case(874696, 20, 2, 2, "categories", 1e8, 1e-8, 1.0, 1e6, ("uneven", "own columns"), wide=False, kind="gamma")
+WIDE = Case(805024, 3, 2, 1, "integers", 1.0, 1e-8, 1.0, 0.0, ("copied rows",), wide=False, kind="binomial")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(
+    ("case", "model"),
+    [
+        # What is known of its levels from other tasks stays in the statistics beside a task of a single row.
+        (LONE, GAMTLClassifier(metric="learned_full", self_loops=None, strength=100.0)),
+        (FAR, GAMTLCV(family="gamma", exposure="at risk", trunk=None, **SMALL)),
+    ],
+    ids=["a single row", "amounts of many sizes"],
+)
+def test_classes_and_amounts_that_were_drawn(case, model):
+    assert ends_well(case, model) is not None
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_report_of_rows_too_few_for_folds_ends_well(tmp_path):
+    model = WIDE.fit(GAMTL(anchor=1.0, family="binomial", strength=1.0))
+    with pytest.raises(ValueError, match="row"):
+        model.model.report(model.table, model.y, tmp_path / "r.html")

@@ -1,5 +1,7 @@
 """Classes, counts and amounts, against plain programs; the objective falls, and nothing is infinite."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -300,3 +302,12 @@ def test_contributions_are_those_of_the_predictor():
     parts = model.contributions()
     np.testing.assert_allclose(parts.coef.sum(axis=1), model.coef_, atol=1e-6)
     np.testing.assert_allclose(parts.split(X).sum(axis=1), np.log(1 / (1 / model.predict(X) - 1)), atol=1e-6)
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_levels_are_found_however_far_offsets_are_from_each_other(family):
+    X, y = table(family, T=3, n=4)
+    rows = WorkingRows.of(read_rows(X, y, task="who"), X[["a", "b", "c"]].to_numpy(), None, FAMILIES[family])
+    rows = replace(rows, offset=1e5 * rows.codes.astype(float), y=np.where(np.arange(12) % 4 > 1, 1.0, 0.5))
+    mean = FAMILIES[family].mean(rows.levels()[rows.codes] + rows.offset)
+    np.testing.assert_allclose(mean, 0.75, rtol=1e-6)

@@ -210,6 +210,8 @@ def summary(model: Fitted) -> Summary:
 def coef_frame(model: Fitted) -> Any:
     """Coefficients by task and feature, intercept first: a pandas frame, or a dict of columns without pandas.
 
+    Of several classes every task has a row for each, which the first column names.
+
     Examples
     --------
     >>> from kinfolk.baselines import Pooled
@@ -218,9 +220,13 @@ def coef_frame(model: Fitted) -> Any:
     ['intercept', 'x0']
     """
     model = as_model(model, "coef_frame")
-    slopes = zip(get_feature_names_out(model), model.attributes["coef_"].T, strict=True)
-    columns = {"intercept": model.intercept, **dict(slopes)}
-    return as_frame(columns, model.labels.tolist())
+    names = get_feature_names_out(model)
+    classes = model.by_class or (model,)
+    coef = np.concatenate([one.attributes["coef_"] for one in classes])
+    columns = {"intercept": np.concatenate([one.intercept for one in classes]), **dict(zip(names, coef.T, strict=True))}
+    if model.classes is not None and model.by_class:
+        columns = {"class": np.repeat(model.classes, len(model.labels)), **columns}
+    return as_frame(columns, model.labels.tolist() * len(classes))
 
 
 def get_feature_names_out(model: Fitted, input_features: Any = None) -> Any:

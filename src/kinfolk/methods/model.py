@@ -594,7 +594,7 @@ class Model:
         if family.is_plain:
             return eta, std
         mean = family.mean(eta)
-        return mean, np.sqrt(self.dispersion * family.variance(mean) + (family.steepness(mean) * std) ** 2)
+        return mean, np.hypot(np.sqrt(self.dispersion * family.variance(mean)), family.steepness(mean) * std)
 
     def quantiles_read(self, rows: ReadRows, codes: NDArray[np.intp], q: Array) -> Array:
         """Quantiles q (k,) for rows that were read, along one more axis: of new targets, or of probabilities."""

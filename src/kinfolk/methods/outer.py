@@ -287,8 +287,10 @@ def _with_lone(model: Model, rows: WorkingRows, lone: NDArray[np.bool_]) -> Mode
         beside = replace(single, offset=single.offset + single.X @ slopes + known_of).with_levels_of_all(lone)
         intercept[lone] = beside.levels()[lone]
     noise = None if model.gram is None else model.gram.dispersion
-    gram = among.gram if model.gram is None or lone.any() or not known.all() else model.gram
+    gram = among.gram
     assert gram is not None
+    if model.gram is not None:  # what is known of these from others is in the statistics that they were fitted to
+        gram = model.gram if known.all() else gram.emptied(known) + model.gram
     extras = among.extras | observed(rows)
     return replace(among, intercept=intercept, gram=replace(gram, dispersion=noise), extras=extras)
 

@@ -113,7 +113,8 @@ class Family:
         if self.is_plain:
             return y, weight
         curvature = self.curvature(y, eta)
-        flat = max(FLAT * float(np.average(curvature, weights=weight)), TINY)
+        some = len(y) > 0 and (weight is None or weight.sum() > 0)  # a fold may hold out rows without weight alone
+        flat = max(FLAT * float(np.average(curvature, weights=weight)), TINY) if some else TINY
         slope = self.slope(y, eta)
         curvature = np.maximum(curvature, np.maximum(np.abs(slope) / farthest, flat))
         z = eta - slope / curvature

@@ -68,8 +68,10 @@ def _by_points(family: Family, eta: Array, std: Array, dispersion: float, z: Arr
     far = np.abs(z).max() + REACH
     low = family.mean(eta - far * (std + max(dispersion, 1.0)))
     high = family.mean(eta + far * std)
-    scale = dispersion * (1.0 if family.name == "poisson" else high)  # variance over mean
-    high = high + far * np.sqrt(scale) * np.sqrt(high) + far**2 * scale
+    with np.errstate(over="ignore"):
+        scale = dispersion * (1.0 if family.name == "poisson" else high)  # variance over mean
+        high = high + far * np.sqrt(scale) * np.sqrt(high) + far**2 * scale
+    high = np.minimum(high, family.mean(np.full(1, STEEPEST)))
     shift = HALF * (family.name == "poisson")
     start = np.log(low + shift)
     log_x = start[:, None] + (np.log(high + shift) - start)[:, None] * np.linspace(0, 1, POINTS)

@@ -113,7 +113,10 @@ class SoftmaxRows(WorkingRows):
         # What is added to all levels changes no probability: there H is rounding.
         inverse = np.linalg.pinv(H[:, :, d, :, d], rcond=SAME_MATRIX, hermitian=True)
         back = between @ inverse
+        # Of a feature that hardly varies rounding may leave less than nothing.
         G = H[:, :, :d, :, :d].reshape(T, K * d, K * d) - back @ between.transpose(0, 2, 1)
+        nothing = np.einsum("tjj->tj", G)
+        np.maximum(nothing, 0.0, out=nothing)
         right = b[:, :, :d].reshape(T, K * d) - np.einsum("tpk,tk->tp", back, b[:, :, d])
 
         def levels(W: Array, c: Array) -> Array:

@@ -137,6 +137,8 @@ class WorkingRows:
     def level(self) -> Any:
         """The intercept that is best for all rows, without features."""
         family = self.family
+        if not self.weight.sum() > 0:
+            raise ValueError("there are no rows to fit: every target is missing, or a fold leaves no rows to train on")
         if family.link == "log":
             scale = self.offset if family.name == "poisson" else np.zeros_like(self.offset)
             target = self.y if family.name == "poisson" else self.y * np.exp(-np.clip(self.offset, -600, 600))
@@ -189,8 +191,10 @@ class WorkingRows:
 
     def levels(self) -> Array:
         """The best intercept of every task (T,) by its rows alone, without features; 0 for tasks without rows."""
-        level = np.full(len(self.labels), self.level())
         present = self.counts() > 0
+        # Steps are short, and offsets of tasks may be far from each other.
+        offset = self.sums(self.offset) / np.maximum(self.sums(np.ones(len(self.y))), TINY)
+        level = replace(self, offset=np.zeros_like(self.offset)).level() - offset
         for _ in range(LEVEL_STEPS):
             eta = level[self.codes] + self.offset
             bend = np.maximum(self.sums(self.family.curvature(self.y, eta)), TINY)

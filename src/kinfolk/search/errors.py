@@ -114,7 +114,7 @@ class Errors:
         """
         held = self.rows > 0
         k = held.sum(axis=0)
-        with np.errstate(invalid="ignore"):  # errors of a fit that failed are infinite
+        with np.errstate(invalid="ignore", over="ignore"):  # errors of a fit that failed are infinite, or nearly so
             rise = np.divide(self.squared - over.squared, self.rows, out=np.zeros(self.rows.shape), where=held)
             mean = rise.sum(axis=0) / np.maximum(k, 1)
             scatter = np.square(np.where(held, rise - mean, 0.0)).sum(axis=0)
