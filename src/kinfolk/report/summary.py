@@ -98,7 +98,6 @@ def summarize(
         "title": title or f"{model.name}: {counted(len(names), 'task')}",
         **FIXED,
         **_sentences(groups_of, names, errors),
-        "groupless": not groups_of.stand_out,
         "view": view_of(model, group, shown, confidence=sure, callback=callback),
         "names": [names[t] for t in shown],
         **_table(model, group, errors, shown),
@@ -127,6 +126,7 @@ def _sentences(groups: TaskGroups, names: list[str], errors: TaskErrors | None) 
     model = groups.model
     verdict = page_verdict(model, names, errors)
     return {
+        "groupless": not groups.stand_out,
         "headline": headline(groups, names, errors),
         "effect": effect_word(verdict),
         "gains": chain(verdict),
