@@ -78,7 +78,7 @@ class NormalEquations:
         level = c - self.y0 + row_dots(self.x0, W)
         V = np.column_stack([W, level]) if self.has_ones else W
         # A basis may leave out columns, whose slopes are 0.
-        return V if self.basis is None else np.linalg.lstsq(self.basis, V.T)[0].T
+        return V if self.basis is None else np.linalg.lstsq(self.basis, V.T, rcond=None)[0].T
 
 
 def normal_equations(
