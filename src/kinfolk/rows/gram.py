@@ -372,7 +372,8 @@ class GramStats:
         few = varies[several].sum(axis=0) <= FEW_VARY * several.sum()
         common = few & (within.sum(axis=0) <= LITTLE * total) & differs
         # A column that is the same in all rows is nothing that varies within tasks.
-        return np.zeros_like(common) if common[differs].all() else common
+        moves = differs | varies.any(axis=0)
+        return np.zeros_like(common) if common[moves].all() else common
 
     def beside(self, coef: Array, intercept: Array | float = 0.0) -> GramStats:
         """The statistics of y - X coef - intercept, for coefficients that all tasks share (d,), or of their own (T, d).

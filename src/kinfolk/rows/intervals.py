@@ -85,7 +85,8 @@ def _by_points(family: Family, eta: Array, std: Array, dispersion: float, z: Arr
 def _distribution(family: Family, x: Array, mean: Array, dispersion: float) -> Array:
     """P(y <= x - 1/2) of counts, extended to real x, and P(y <= x) of amounts."""
     if family.name == "gamma":
-        return gammainc(1 / dispersion, x / (dispersion * mean))
+        with np.errstate(over="ignore"):  # beyond all numbers everything lies below
+            return gammainc(1 / dispersion, x / (dispersion * mean))
     if dispersion <= 1 + POISSON:
         return gammaincc(x, mean)
     share = betainc(mean / (dispersion - 1), x, 1 / dispersion)
