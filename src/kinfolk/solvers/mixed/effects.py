@@ -160,7 +160,7 @@ def _in_units(
     scale = np.sqrt(np.diagonal(equations.G, axis1=1, axis2=2).sum(axis=0)[:d] / gram.n.sum())
     scale = np.where(scale > 0, scale, 1.0)
     size = float(np.abs(gram.y_mean).max() + np.sqrt(gram.yy.sum() / gram.n.sum()))
-    if (np.sqrt(np.diagonal(covariance)[:d]) * scale).max() <= max(LAST_DIGIT * size, np.sqrt(TINY)):
+    if (np.sqrt(np.diagonal(covariance)[:d]) * scale).max(initial=0.0) <= max(LAST_DIGIT * size, np.sqrt(TINY)):
         covariance = np.zeros_like(covariance)  # slopes that differ by less than the targets are rounded do not differ
     return MixedModel(
         mean=mean[:d],
