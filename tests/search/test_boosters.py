@@ -106,10 +106,10 @@ def test_a_value_that_no_training_row_missed_goes_with_most_rows():
 
 def test_a_few_rows_are_for_one_thread():
     """A prediction with all threads leaves them to the next round, where they wait for each other."""
-    Z, y = rows(4000)
+    Z, y = rows(20_000)
     made = boosters.booster(Z, boosters.Boosted(y), category=[0], leaves=8, seed=0)
     everywhere, here = time.process_time(), time.thread_time()
-    for last in range(5, 100, 5):
+    for last in range(5, 300, 5):
         made.grow(last)
         made.predict(Z, last - 5, last)
     assert time.process_time() - everywhere < 1.2 * (time.thread_time() - here)
